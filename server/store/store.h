@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Durable history: one SQLite file, one writer thread that also checkpoints,
+ * a few reader threads. Everything is asked from the loop thread and answered
+ * there by post; nothing is answered before its COMMIT (synchronous=FULL).
+ * Only this room sees <sqlite3.h>; no SQL elsewhere.
+ *
+ * Unknown outcomes (I/O error on commit) are fail-stop: fatal() is called once
+ * and nothing is acknowledged after it. A full disk is not: jobs fail with
+ * STORAGE_FULL and later ones may succeed. Thread: loop, but where said. */
+#ifndef SLUICE_STORE_STORE_H
+#define SLUICE_STORE_STORE_H
+
+#include "base/err.h"
+#include "base/event.h"
+#include "base/mailbox.h"
+#include "base/slice.h"
+
+struct store;
+
+struct store_cfg {
+	const char *dir;         /* state directory, ours, 0700 */
+	struct sli_mailbox *mb;  /* the loop's */
+	unsigned readers;        /* 2..4; 0 = 2 */
+	unsigned linger_ms;      /* non-barrier events; default 10 */
+	uint64_t budget;         /* uncommitted bytes, server; 0 = 64 MiB */
+	uint64_t session_budget; /* uncommitted bytes, session; 0 = 2 MiB */
+	uint64_t cache_bytes;    /* page cache of the writer; 0 = 64 MiB */
+	void (*fatal)(void *ctx, const struct sli_errinfo *ei);
+	/* The byte budget of a session (or of all, sid NULL) is full / has
+	 * room again: pause / resume reading what fills it. */
+	void (*pressure)(void *ctx, const char *sid, int full);
+	/* Committed: the session's head moved; look again (store_tail). */
+	void (*moved)(void *ctx, const char *sid, uint64_t head);
+	void *ctx;
+};
+
+/* Opens or creates, takes the lock (a second server gets ALREADY_EXISTS with
+ * the owner's pid in the text), migrates, sweeps parts without a row. Blocks;
+ * called before the loop runs. */
+SLI_MUST enum sli_err store_open(const struct store_cfg *cfg,
+    struct store **ret, struct sli_errinfo *ei);
+/* Commits what is queued, then closes. Blocks. */
+void store_close(struct store *st);
+
+/* Rows, as stored. Strings are the callee's during the callback only. */
+struct store_vm_row {
+	char id[SLI_ID_MAX];
+	uint64_t tenant;
+	int state; /* VmState of vms.proto */
+	const char *reason;
+	struct sli_slice spec; /* encoded VmCreateRequest */
+	int64_t created_ms;
+};
+
+struct store_session_row {
+	char id[SLI_ID_MAX];
+	char vm[SLI_ID_MAX];
+	uint64_t tenant;
+	int state; /* enum sli_session_state */
+	const char *reason_code, *reason;
+	const char *agent;         /* registered name or "" */
+	struct sli_slice open_req; /* encoded SessionOpenRequest */
+	const char *agent_session; /* the agent's own id or "" */
+	uint32_t generation;
+	uint64_t epoch, head, low, bytes;
+	uint64_t turn; /* last turn; 0 = none */
+	int outcome;   /* of the last turn */
+	int64_t created_ms, updated_ms;
+	uint8_t chain[32];
+};
+
+struct store_turn_row {
+	uint64_t turn;
+	struct sli_slice key;
+	uint8_t prompt_hash[32];
+	int outcome;
+	const char *reason_code;
+	int64_t created_ms, started_ms, completed_ms;
+	uint64_t first_seq, last_seq;
+};
+
+struct store_perm_row {
+	uint64_t request;
+	uint64_t turn;
+	uint32_t generation;
+	int state;
+	struct sli_slice rpc_id, option, answer_key;
+	int64_t created_ms, expires_ms;
+};
+
+/* Walk all rows at start (blocking, before the loop runs). */
+SLI_MUST enum sli_err store_load_vms(struct store *st,
+    void (*fn)(void *ctx, const struct store_vm_row *row), void *ctx,
+    struct sli_errinfo *ei);
+SLI_MUST enum sli_err store_load_sessions(struct store *st,
+    void (*fn)(void *ctx, const struct store_session_row *row), void *ctx,
+    struct sli_errinfo *ei);
+/* Turns of one session, newest first, at most limit; permissions pending. */
+SLI_MUST enum sli_err store_load_turns(struct store *st, const char *sid,
+    unsigned limit, void (*fn)(void *ctx, const struct store_turn_row *row),
+    void *ctx, struct sli_errinfo *ei);
+SLI_MUST enum sli_err store_load_perms(struct store *st, const char *sid,
+    void (*fn)(void *ctx, const struct store_perm_row *row), void *ctx,
+    struct sli_errinfo *ei);
+
+/* --- writing: every call copies what it is given -------------------------*/
+
+/* ei->code OK = committed. seq of the first event of the commit (they are
+ * consecutive), 0 when it had none. */
+typedef void store_done_fn(
+    void *ctx, uint64_t first_seq, const struct sli_errinfo *ei);
+
+/* Insert or update. done may be NULL. */
+void store_put_vm(struct store *st, const struct store_vm_row *row,
+    store_done_fn *done, void *ctx);
+void store_del_vm(
+    struct store *st, const char *id, store_done_fn *done, void *ctx);
+/* New session row plus its first records, one transaction. */
+void store_new_session(struct store *st, const struct store_session_row *row,
+    const struct sli_record *recs, unsigned n, store_done_fn *done,
+    void *ctx);
+/* Row, turns, permissions, events, parts: all gone. */
+void store_del_session(
+    struct store *st, const char *sid, store_done_fn *done, void *ctx);
+
+#define STORE_BARRIER 1u /* commit at once, do not linger */
+
+/* Append records to a session in one transaction. Order of calls is order of
+ * seq, per session. A body over 256 KiB must come as parts. */
+void store_commit(struct store *st, const char *sid,
+    const struct sli_record *recs, unsigned n, unsigned flags,
+    store_done_fn *done, void *ctx);
+
+/* A body in parts: bytes are committed in transactions of their own while
+ * they arrive; the event that names the set in `parts` makes them visible.
+ * Sets never named are swept at the next start or by store_part_drop. */
+uint64_t store_part_begin(struct store *st, const char *sid);
+void store_part_append(
+    struct store *st, uint64_t set, struct sli_slice bytes);
+void store_part_drop(struct store *st, uint64_t set);
+
+/* Bytes queued and not committed (P1 `held`), of one session or all (NULL).*/
+uint64_t store_held(const struct store *st, const char *sid);
+
+/* --- reading -------------------------------------------------------------*/
+
+/* Last committed and first kept seq. NOT_FOUND for an unknown session. */
+SLI_MUST enum sli_err store_range(const struct store *st, const char *sid,
+    uint64_t *ret_low, uint64_t *ret_head);
+/* Head of the hash chain at `head` (32 bytes). */
+SLI_MUST enum sli_err store_chain(
+    const struct store *st, const char *sid, uint8_t ret_chain[32]);
+
+/* Look in the shared ring of the committed tail: calls fn for events from
+ * `from` on until it returns 0; returns how many, or -1 when `from` is not in
+ * the ring (older): use store_page. */
+int store_tail(const struct store *st, const char *sid, uint64_t from,
+    int (*fn)(void *ctx, const struct sli_event *ev), void *ctx);
+
+struct store_page {
+	const struct sli_event *ev; /* in order of the request; the page owns */
+	unsigned n;
+	uint64_t first_lost, last_lost; /* a damaged run, 0 = none */
+};
+
+/* One page by a reader thread: forward from `from` (inclusive), or backward
+ * from `from` (inclusive) newest first. At most max_events and about
+ * max_bytes, at least one event. Answer by post; page valid in the call. */
+typedef void store_page_fn(void *ctx, const struct store_page *page,
+    const struct sli_errinfo *ei);
+void store_page(struct store *st, const char *sid, uint64_t from,
+    int backward, unsigned max_events, size_t max_bytes, store_page_fn *fn,
+    void *ctx);
+/* A piece of a body in parts: at most max bytes from offset. */
+typedef void store_body_fn(void *ctx, struct sli_slice bytes,
+    const struct sli_errinfo *ei);
+void store_body(struct store *st, uint64_t set, uint64_t offset, size_t max,
+    store_body_fn *fn, void *ctx);
+/* The turn that used this idempotency key in this session. Answer by post;
+ * row NULL when there is none. */
+typedef void store_turn_fn(void *ctx, const struct store_turn_row *row,
+    const struct sli_errinfo *ei);
+void store_find_turn(struct store *st, const char *sid, struct sli_slice key,
+    store_turn_fn *fn, void *ctx);
+
+struct store_stats {
+	uint64_t held, commits, events, bytes, wal_bytes, db_bytes, tail_bytes;
+	uint64_t queue_jobs;
+	int full; /* the disk is full */
+};
+
+void store_stats(const struct store *st, struct store_stats *ret);
+
+#endif
