@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/event.h"
+#include "base/list.h"
 #include "base/principal.h"
 #include "base/slice.h"
 #include "loop/loop.h"
@@ -46,11 +47,13 @@ struct vm_spec {
 };
 
 struct vm_sink {
-	/* State changed (created, failed, died, deleted). */
+	/* State changed (created, failed, died, deleted); after the fact. The
+	 * vm is valid during the call, also for VM_DELETED. May not free the
+	 * engine. */
 	void (*state)(void *ctx, struct vm *vm, enum vm_state now);
 	/* oom, disk_full, limit_near: once per crossing. */
-	void (*notice)(void *ctx, struct vm *vm, const char *what,
-	    const char *detail);
+	void (*notice)(
+	    void *ctx, struct vm *vm, const char *what, const char *detail);
 	/* The spawner or opener is gone: the server must stop. */
 	void (*fatal)(void *ctx, const struct sli_errinfo *ei);
 };
@@ -61,22 +64,30 @@ SLI_MUST struct vm_engine *vm_engine_new(struct loop *l, int spawner_fd,
 /* Kills every VM, waits for them (bounded), frees. */
 void vm_engine_free(struct vm_engine *e);
 
-typedef void vm_done_fn(
-    void *ctx, struct vm *vm, const struct sli_errinfo *ei);
+typedef void vm_done_fn(void *ctx, struct vm *vm, const struct sli_errinfo *ei);
 
-/* Check all limits of the spec at once (P5), then make it. done once. */
+/* Check all limits of the spec at once (P5), then make it. The spec is copied.
+ * done is called exactly once, perhaps before vm_create returns: running, or
+ * refused or failed with vm = NULL, and then nothing of it is left. While it
+ * is in creation vm_find finds it (state creating). */
 void vm_create(struct vm_engine *e, const struct vm_spec *spec,
     vm_done_fn *done, void *ctx);
 /* A VM that is known but not running (its server restarted): keeps its spec.
  * NULL only when memory is out. */
 struct vm *vm_adopt_stopped(
     struct vm_engine *e, const struct vm_spec *spec, const char *reason);
-/* Start a stopped VM again from its spec, on a new disk. */
+/* Start a stopped or failed VM again from its spec, on a new disk; done at
+ * once when it runs, with the others when it is being made. On failure the VM
+ * is in state failed and stays known; vm is passed to done all the same. */
 void vm_start(struct vm *vm, vm_done_fn *done, void *ctx);
-/* Kill all, remove all. done when nothing is left; vm is gone after it. */
+/* Kill all, remove all; legal in every state, also while creating, and again
+ * while deleting. done when nothing is left (processes, cgroup, files); vm is
+ * valid during done for the last time. Processes that still have readers
+ * outlive it until those detach: see vm_proc_vm. */
 void vm_delete(struct vm *vm, vm_done_fn *done, void *ctx);
 
-/* NULL for an unknown id and for one of another tenant alike. */
+/* NULL for an unknown id and for one of another tenant alike; also for a VM
+ * that is being deleted. */
 struct vm *vm_find(
     struct vm_engine *e, const struct sli_principal *p, const char *id);
 /* Iterate what p may see; *pos = 0 first. */
@@ -129,15 +140,24 @@ struct vm_exit {
 };
 
 /* proc NULL = could not be started; ei says why (argv[0] not found is
- * NOT_FOUND, not executable PERMISSION_DENIED, as the shell's 127 and 126). */
+ * NOT_FOUND, not executable PERMISSION_DENIED, as the shell's 127 and 126).
+ * Called exactly once, never from inside vm_exec. Attach the owner reader
+ * here: when the call returns without one, pause becomes drop_oldest. RAW:
+ * take the stdio and set on_exit here, or they are closed. */
 typedef void vm_started_fn(
     void *ctx, struct vm_proc *proc, const struct sli_errinfo *ei);
-void vm_exec(struct vm *vm, const struct vm_exec_spec *spec,
-    vm_started_fn *fn, void *ctx);
+/* The spec is copied. Waits for a VM in creation; starts a stopped one first;
+ * FAILED_PRECONDITION for a failed one. */
+void vm_exec(struct vm *vm, const struct vm_exec_spec *spec, vm_started_fn *fn,
+    void *ctx);
 
+/* A vm_proc stays valid while a reader is attached to it and, RAW, until its
+ * on_exit has been called; else for one call only: find it again by pid. */
 struct vm_proc *vm_proc_find(struct vm *vm, uint32_t pid);
+/* Started and not yet forgotten, oldest first; *pos = 0 first. */
 struct vm_proc *vm_proc_next(struct vm *vm, uint32_t *pos);
 uint32_t vm_proc_pid(const struct vm_proc *p);
+/* NULL once its VM has been deleted. */
 struct vm *vm_proc_vm(const struct vm_proc *p);
 const char *const *vm_proc_argv(const struct vm_proc *p);
 const char *vm_proc_session(const struct vm_proc *p);
@@ -150,62 +170,82 @@ void vm_proc_take_stdio(struct vm_proc *p, int ret_fds[3]);
 /* RAW: called once when the process has ended. */
 void vm_proc_on_exit(struct vm_proc *p,
     void (*fn)(void *ctx, const struct vm_exit *st), void *ctx);
-/* Signal to the process itself; or kill its whole tree. */
+/* Signal to the process itself; or kill its whole tree. FAILED_PRECONDITION
+ * after its exit, INVALID_ARGUMENT for a number that is no signal. */
 SLI_MUST enum sli_err vm_proc_signal(struct vm_proc *p, int sig);
+/* Also after the exit: what it left behind in the background dies. */
 void vm_proc_kill_tree(struct vm_proc *p);
 /* Ended processes stay listed (newest vm.max_ended_processes of a VM). */
 
 /* --- stdin ---------------------------------------------------------------*/
 
-/* Take up to n bytes; returns how many were taken by the pipe (0 = full: wait
- * for `drained`). -1: the process closed its stdin (bytes are discarded). */
+/* Take up to n bytes; returns how many were taken by the pipe (less than n =
+ * full: wait for on_drain). -1: the process closed its stdin or has ended, or
+ * vm_stdin_close was called (bytes are discarded). Never blocks. */
 long vm_stdin_write(struct vm_proc *p, const void *b, size_t n);
 void vm_stdin_close(struct vm_proc *p);
-/* Called when the pipe takes more, or has been closed by the process. */
-void vm_stdin_on_drain(
-    struct vm_proc *p, void (*fn)(void *ctx), void *ctx);
+/* fn is called when the pipe takes more after a short write, or has been
+ * closed by the process (then vm_stdin_write gives -1). fn NULL = nobody. */
+void vm_stdin_on_drain(struct vm_proc *p, void (*fn)(void *ctx), void *ctx);
 
 /* --- output --------------------------------------------------------------*/
 
-/* One cursor over a process's output ring. Embedded in its owner. */
+/* One cursor over a process's output ring. Embedded in its owner, who may
+ * read the fields, and zeroes it first. */
 struct vm_reader {
 	struct sli_list node;
-	struct vm_proc *proc;
-	uint64_t next;  /* offset of the next byte to hand out */
-	uint64_t acked; /* drained by the consumer */
-	int owner;      /* holds the ring's base while policy is pause */
+	struct vm_proc *proc; /* NULL = not attached */
+	uint64_t next;        /* offset of the next byte to hand out */
+	uint64_t acked;       /* drained by the consumer */
+	int owner;            /* holds the ring's base while policy is pause */
 	int exit_seen;
+	int parked;    /* vm_reader_next gave NONE; ready() will be called */
 	uint64_t lost; /* pending gap */
 	void (*ready)(struct vm_reader *self);
 };
 
-enum vm_out_kind { VM_OUT_NONE, VM_OUT_DATA, VM_OUT_GAP, VM_OUT_EXIT };
+enum vm_out_kind {
+	VM_OUT_NONE,
+	VM_OUT_DATA,
+	VM_OUT_GAP,
+	VM_OUT_EXIT
+};
 
 struct vm_out {
 	enum vm_out_kind kind;
 	int fd; /* 1 or 2 */
 	uint64_t offset;
 	uint64_t lost;
-	struct sli_slice data; /* valid until the next turn of the loop */
+	/* DATA: valid until the caller returns to the loop. */
+	struct sli_slice data;
 	const struct vm_exit *exit;
 };
 
 uint64_t vm_output_start(const struct vm_proc *p);
 uint64_t vm_output_end(const struct vm_proc *p);
-/* ready() fires when there is something new. owner: see DESIGN 5. */
+/* ready() fires when there is something new: at once, from inside attach, when
+ * something is there already, and then once after each NONE; inside ready()
+ * everything of this section may be called. from above the end counts as the
+ * end; below the start gives a GAP first. owner counts only for a process that
+ * was not started detached, and only in its vm_started_fn. */
 void vm_reader_attach(struct vm_proc *p, struct vm_reader *r, uint64_t from,
     int owner, void (*ready)(struct vm_reader *));
-/* Next thing for this reader, at most max bytes of data, and move past it. */
+/* Next thing for this reader, at most max (> 0) bytes of data, all of one fd
+ * and contiguous, and move past it. NONE after EXIT. */
 void vm_reader_next(struct vm_reader *r, size_t max, struct vm_out *ret);
-/* The consumer has drained up to this output offset. */
+/* The consumer has drained up to this output offset. Lower than before: no
+ * effect; higher than what was handed out: counts as that. */
 void vm_reader_ack(struct vm_reader *r, uint64_t offset);
 /* An owner that leaves turns pause into drop_oldest: the work goes on. */
 void vm_reader_detach(struct vm_reader *r);
 
+/* Gauges of DESIGN P1: held = read and not acknowledged by an attached owner;
+ * retained = kept only for replay. Sums over what exists. */
 struct vm_stats {
 	uint64_t vms, processes, ring_held, ring_retained;
 };
 
 void vm_stats(const struct vm_engine *e, struct vm_stats *ret);
+void vm_stats_of(const struct vm *vm, struct vm_stats *ret);
 
 #endif
