@@ -10,6 +10,9 @@
 
 #define SLI_ID_MAX 48 /* text ids of VMs and sessions, with the NUL */
 
+/* A longer body is stored in parts (store_part_begin). */
+#define SLI_EVENT_INLINE_MAX (256u << 10)
+
 enum sli_event_kind {
 	SLI_EV_AGENT = 1,
 	SLI_EV_CLIENT = 2,
@@ -47,6 +50,8 @@ enum sli_turn_outcome {
 	SLI_TO_BUDGET_EXCEEDED,
 };
 
+/* Legal moves, compare-and-set in the store (else ABORTED): PENDING ->
+ * ANSWERED, EXPIRED, CANCELED; ANSWERED -> DELIVERED, EXPIRED, CANCELED. */
 enum sli_perm_state {
 	SLI_PS_PENDING = 1,
 	SLI_PS_ANSWERED,
@@ -55,24 +60,35 @@ enum sli_perm_state {
 	SLI_PS_CANCELED,
 };
 
-enum sli_perm_policy { SLI_PP_ASK = 1, SLI_PP_REJECT_ALL, SLI_PP_ALLOW_ALL };
+enum sli_perm_policy {
+	SLI_PP_ASK = 1,
+	SLI_PP_REJECT_ALL,
+	SLI_PP_ALLOW_ALL
+};
 
 #define SLI_EVF_INVALID_UTF8 1u
 #define SLI_EVF_REPLAY       2u /* sent by the agent while loading */
 
 struct sli_event {
-	uint64_t seq;        /* given by the store; 0 before */
-	uint8_t kind;        /* enum sli_event_kind */
-	uint8_t flags;       /* SLI_EVF_* */
-	uint64_t turn;       /* 0 = outside a turn */
-	uint64_t superseded; /* older snapshots this one stands for */
-	int64_t at_ms;       /* wall clock */
-	uint64_t length;     /* of the whole body */
+	uint64_t seq;          /* given by the store; 0 before */
+	uint8_t kind;          /* enum sli_event_kind */
+	uint8_t flags;         /* SLI_EVF_* */
+	uint64_t turn;         /* 0 = outside a turn */
+	uint64_t superseded;   /* older snapshots this one stands for */
+	int64_t at_ms;         /* wall clock */
+	uint64_t length;       /* of the whole body */
 	struct sli_slice body; /* empty when the body is in parts */
-	uint64_t parts;      /* part set that holds the body; 0 = none */
+	uint64_t parts;        /* part set that holds the body; 0 = none */
 };
 
-/* Row changes that commit with an event; `what` says which groups count. */
+/* Row changes that commit with an event; `what` says which groups count.
+ * Checked before anything of the commit is written:
+ * TURN_NEW: turn > the session's last one (else INVALID_ARGUMENT); the key,
+ * unless empty, is new in this session, else ALREADY_EXISTS (same
+ * prompt_hash) or KEY_CONFLICT (other). first_seq = this record's seq.
+ * TURN_START, TURN_END: the turn exists and has no outcome (else ABORTED).
+ * PERM_SET: a legal move (see above); request 0 = the last PERM_NEW of the
+ * same commit. Strings may be NULL. */
 #define SLI_CH_STATE      0x01u /* state, reason_code, reason */
 #define SLI_CH_TURN_NEW   0x02u /* turn, key, prompt_hash, deadline_ms */
 #define SLI_CH_TURN_START 0x04u /* turn: bytes go to the agent next */
@@ -87,13 +103,13 @@ struct sli_change {
 	const char *reason_code;
 	const char *reason;
 	uint64_t turn;
-	struct sli_slice key;         /* idempotency key, may be empty */
+	struct sli_slice key; /* idempotency key, may be empty */
 	uint8_t prompt_hash[32];
 	int64_t deadline_ms;
 	int outcome;
-	uint64_t request;             /* PERM_SET: seq of the request */
+	uint64_t request; /* PERM_SET: seq of the request */
 	int perm_state;
-	struct sli_slice rpc_id;      /* agent's id token, byte for byte */
+	struct sli_slice rpc_id; /* agent's id token, byte for byte */
 	int64_t expires_ms;
 	struct sli_slice option;
 	struct sli_slice answer_key;
