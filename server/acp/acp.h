@@ -21,18 +21,20 @@ typedef void acp_commit_fn(
 
 struct acp_page {
 	const struct sli_event *ev;
-	unsigned n;
+	unsigned n; /* 0 = the beginning was reached */
 };
 
 typedef void acp_page_fn(
     void *ctx, const struct acp_page *page, const struct sli_errinfo *ei);
 
+/* Answers come later, never from inside the call. Strings and slices given to
+ * the sink are copied by it. */
 struct acp_sink {
 	/* Start an agent process for the session (its VM first, if stopped).
 	 * Answer: acp_agent_started or acp_agent_failed with `generation`. */
-	void (*spawn)(
-	    void *ctx, struct acp_session *s, uint32_t generation);
-	/* Kill its whole tree; acp_agent_exited follows. */
+	void (*spawn)(void *ctx, struct acp_session *s, uint32_t generation);
+	/* Kill its whole tree, spawned or still being spawned;
+	 * acp_agent_exited (or _failed) follows, unless it has been told. */
 	void (*kill)(void *ctx, struct acp_session *s, uint32_t generation);
 	/* SIGTERM to the agent itself. */
 	void (*term)(void *ctx, struct acp_session *s, uint32_t generation);
@@ -43,25 +45,36 @@ struct acp_sink {
 	uint64_t (*part_begin)(void *ctx, struct acp_session *s);
 	void (*part_append)(void *ctx, struct acp_session *s, uint64_t set,
 	    struct sli_slice bytes);
-	void (*part_drop)(
-	    void *ctx, struct acp_session *s, uint64_t set);
+	void (*part_drop)(void *ctx, struct acp_session *s, uint64_t set);
 	/* A page of history, newest first from `from` (0 = head). */
 	void (*page_back)(void *ctx, struct acp_session *s, uint64_t from,
 	    acp_page_fn *done, void *done_ctx);
-	/* Row removed and everything gone; then acp_session is freed. */
+	/* Remove the row, the history, and what hangs at acp_session_user;
+	 * the session is freed right after `done`. */
 	void (*purge)(void *ctx, struct acp_session *s, acp_commit_fn *done,
 	    void *done_ctx);
-	/* State or counters changed (for listings and waiting callers). */
+	/* State or counters changed (for listings and waiting callers). What
+	 * acp_session_info shows is committed by now. */
 	void (*changed)(void *ctx, struct acp_session *s);
 };
 
-struct acp_limits { /* from limits.def, per session */
+/* From limits.def, per session; 0 = the default written here. */
+struct acp_limits {
 	uint64_t max_line_bytes;      /* 64 MiB */
-	uint64_t message_total_bytes; /* 64 MiB */
-	uint64_t turn_total_bytes;    /* 256 MiB */
-	uint64_t initialize_ms, new_session_ms, load_ms, spawn_ms;
-	uint64_t turn_deadline_ms, permission_ms, cancel_grace_ms;
-	uint64_t preamble_bytes, stderr_tail_bytes, restarts_per_hour;
+	uint64_t message_total_bytes; /* 64 MiB, committed */
+	uint64_t turn_total_bytes;    /* 256 MiB, committed */
+	uint64_t prompt_bytes;        /* 64 MiB, queued prompts together */
+	uint64_t initialize_ms, new_session_ms; /* 60 s each */
+	uint64_t load_ms, spawn_ms;             /* 120 s, 30 s */
+	uint64_t turn_deadline_ms;              /* 30 min */
+	uint64_t permission_ms;                 /* 24 h */
+	uint64_t cancel_grace_ms;               /* 10 s */
+	uint64_t preamble_bytes;                /* 256 KiB */
+	uint64_t stderr_tail_bytes;             /* 8 KiB */
+	uint64_t restarts_per_hour;             /* 20 */
+	uint64_t queued_turns;                  /* 16 */
+	uint64_t pending_permissions;           /* 64 */
+	uint64_t noise_bytes; /* 1 MiB, stored per agent process */
 };
 
 struct acp_open {
@@ -86,23 +99,33 @@ struct acp_open {
 
 SLI_MUST struct acp *acp_new(
     struct loop *l, const struct acp_sink *sink, void *ctx);
+/* Closes the agents' pipes; kills nothing, commits nothing. */
 void acp_free(struct acp *a);
 
-/* New: commits state opening through the sink (the service has inserted the
- * row), spawns, initializes, session/new. Restored: state as stored, except
- * that running or opening become unloaded or failed by acp_recover. */
-SLI_MUST struct acp_session *acp_session_open(
-    struct acp *a, const struct acp_open *o, struct sli_errinfo *ei);
-/* After a restart: the interrupted turn becomes lost, pending permissions
- * expired, state unloaded; each an event. */
-void acp_recover(struct acp_session *s, uint64_t running_turn,
-    const uint64_t *pending, unsigned npending);
+/* New: the service has inserted the row (committed, state opening); this
+ * commits the first event, spawns, initializes, session/new. Restored: state
+ * as stored; call acp_recover next. ALREADY_EXISTS, NOMEM. */
+SLI_MUST enum sli_err acp_session_open(struct acp *a, const struct acp_open *o,
+    struct acp_session **ret_s, struct sli_errinfo *ei);
+
+struct acp_left { /* a turn without an outcome */
+	uint64_t turn;
+	int started; /* TURN_START was committed */
+};
+
+/* After a restart: a started turn becomes lost, one only accepted
+ * dispatch_failed, pending permissions expired, opening/running/waiting
+ * unloaded; each an event. */
+void acp_recover(struct acp_session *s, const struct acp_left *turns,
+    unsigned nturns, const uint64_t *pending, unsigned npending);
 
 struct acp_session *acp_find(
     struct acp *a, const struct sli_principal *p, const char *id);
+/* All sessions the principal sees; *pos = 0 first. */
 struct acp_session *acp_next(
     struct acp *a, const struct sli_principal *p, uint32_t *pos);
 
+/* As committed; strings live until the next call into this room. */
 struct acp_info {
 	const char *id, *vm, *agent, *cwd;
 	int state, outcome, policy;
@@ -110,67 +133,115 @@ struct acp_info {
 	const char *agent_session;
 	uint64_t head, turn;
 	uint32_t generation;
+	uint32_t pid; /* of the agent in the VM; 0 = none */
 	uint64_t tenant;
 	int64_t created_ms, updated_ms;
-	unsigned pending;
-	uint64_t held; /* bytes read and not committed */
+	unsigned pending; /* permissions */
+	unsigned queued;  /* turns accepted and not started */
+	/* Bytes read and still in this room: a partial line, a held snapshot,
+	 * lines waiting for a full disk. What was handed to commit and
+	 * part_append is counted by store_held: the gauge `held` is the
+	 * sum. */
+	uint64_t held;
+	uint64_t superseded; /* snapshots dropped since the session loaded */
 };
 
 void acp_session_info(const struct acp_session *s, struct acp_info *ret);
 void *acp_session_user(const struct acp_session *s);
 void acp_session_set_user(struct acp_session *s, void *user);
+/* Sum of acp_info.held of all sessions. */
+uint64_t acp_held(const struct acp *a);
 
-/* Turn accepted and committed (turn > 0), or refused. */
-typedef void acp_prompt_fn(void *ctx, uint64_t turn, uint64_t first_seq,
-    const struct sli_errinfo *ei);
+struct acp_ask {
+	/* JSON array of ACP content blocks, checked here, taken by copy */
+	struct sli_slice content;
+	struct sli_slice key; /* idempotency key, <= 256 bytes, may be "" */
+	uint8_t hash[32];     /* of the content; the service made it */
+	int queue;            /* wait for the running turn */
+	int64_t deadline_ms;  /* duration; 0 = limits.turn_deadline_ms */
+};
 
-/* content: JSON array of content blocks (checked), taken by copy. The caller
- * has already looked the key up (acp_turn_by_key first, then the store).
- * SESSION_BUSY unless queue. */
-void acp_prompt(struct acp_session *s, struct sli_slice content,
-    struct sli_slice key, int queue, int64_t deadline_ms, acp_prompt_fn *fn,
-    void *ctx);
-/* A live turn (queued, committing, running, or just ended) with this key:
- * 1 and its number/hash, else 0. */
+struct acp_accepted {
+	uint64_t turn;
+	uint64_t first_seq; /* of the turn's first event */
+	int repeated;       /* the key was known; nothing was started */
+	int outcome;        /* of a repeated turn that has ended */
+};
+
+/* Turn committed, or refused (then a is NULL). */
+typedef void acp_prompt_fn(
+    void *ctx, const struct acp_accepted *a, const struct sli_errinfo *ei);
+
+/* The caller has asked acp_turn_by_key and then the store; a turn with this
+ * key that is live here (even still committing) is answered again, with other
+ * content KEY_CONFLICT. SESSION_BUSY when a turn runs, unless `queue` or that
+ * turn is being canceled. A prompt on an unloaded or failed session starts
+ * the agent again. fn may be called from inside when refused. */
+void acp_prompt(struct acp_session *s, const struct acp_ask *ask,
+    acp_prompt_fn *fn, void *ctx);
+/* A committed turn with this key (queued, running, or just ended): 1 and its
+ * number, hash and outcome, else 0. */
 int acp_turn_by_key(const struct acp_session *s, struct sli_slice key,
     uint64_t *ret_turn, uint64_t *ret_first_seq, uint8_t ret_hash[32],
     int *ret_outcome);
-/* Returns the turn being canceled, 0 when idle (and then does nothing). */
+/* Cancels the turn that is running or about to run and returns it; again
+ * while it is being canceled: those queued behind it too. 0 when idle, and
+ * then nothing happens. */
 uint64_t acp_cancel(struct acp_session *s);
 
+struct acp_option { /* UTF-8, decoded */
+	const char *id, *name, *kind;
+};
+
+/* Valid until the next call into this room. */
 struct acp_perm {
 	uint64_t request, turn;
 	int state;
 	int64_t created_ms, expires_ms;
-	struct sli_slice params; /* JSON of request_permission's params */
+	const char *title, *call; /* of the tool call; "" = none given */
+	const struct acp_option *options;
+	unsigned noptions;
+	struct sli_slice tool_call; /* raw JSON, cut at 16 KiB */
 };
 
 /* Pending requests; index from 0; 0 = no more. */
-int acp_perm_get(
-    const struct acp_session *s, unsigned i, struct acp_perm *ret);
+int acp_perm_get(const struct acp_session *s, unsigned i, struct acp_perm *ret);
 
-typedef void acp_permit_fn(void *ctx, struct sli_slice option,
+/* option: what the agent will be told; empty = cancelled. repeated: this key
+ * had answered it before. Called after COMMIT (may be inside when refused). */
+typedef void acp_permit_fn(void *ctx, struct sli_slice option, int repeated,
     const struct sli_errinfo *ei);
 
-/* option NULL = deny. NOT_FOUND, ABORTED (already answered otherwise). */
+/* option NULL = deny (the first reject option, else cancelled). NOT_FOUND,
+ * INVALID_ARGUMENT (not offered; the request stays open), ABORTED (already
+ * answered otherwise). */
 void acp_permit(struct acp_session *s, uint64_t request, const char *option,
     struct sli_slice key, const char *by, acp_permit_fn *fn, void *ctx);
+
+/* Unload: a running turn is canceled first. Delete: at once, at any time. */
 typedef void acp_done_fn(void *ctx, const struct sli_errinfo *ei);
 void acp_unload(struct acp_session *s, acp_done_fn *fn, void *ctx);
 void acp_delete(struct acp_session *s, acp_done_fn *fn, void *ctx);
 /* Stop reading the agent (store budget full) / go on. */
 void acp_pressure(struct acp_session *s, int full);
-/* Drain for shutdown: no new prompts; running turns become lost. */
+/* No new prompts from now on (DRAINING). */
+void acp_drain(struct acp *a);
+/* Turns accepted and not ended. */
+unsigned acp_busy(const struct acp *a);
+/* After acp_drain, when patience ends: running turns become lost with this
+ * reason, agents are killed. The commits are queued when it returns. */
 void acp_shutdown(struct acp *a, const char *reason_code);
 
 /* --- told by the service -------------------------------------------------*/
 
 /* fds: stdin, stdout, stderr of the agent; now ours. */
-void acp_agent_started(struct acp_session *s, uint32_t generation,
-    const int fds[3], uint32_t pid);
-void acp_agent_failed(struct acp_session *s, uint32_t generation,
-    const struct sli_errinfo *ei);
-/* After the process is gone (stdout may still hold bytes: read to EOF). */
+void acp_agent_started(
+    struct acp_session *s, uint32_t generation, const int fds[3], uint32_t pid);
+/* Not started; ei->reason or the error's name is shown as the cause. */
+void acp_agent_failed(
+    struct acp_session *s, uint32_t generation, const struct sli_errinfo *ei);
+/* Once, after the process is gone (stdout may still hold bytes: read to
+ * EOF). signal 0 = exited with code. */
 void acp_agent_exited(
     struct acp_session *s, uint32_t generation, int code, int signal);
 
