@@ -13,6 +13,7 @@
 struct loop;
 
 SLI_MUST struct loop *loop_new(struct sli_errinfo *ei);
+/* Runs what waits for the reap phase; hooks and posts are dropped. */
 void loop_free(struct loop *l);
 /* Run turns until loop_stop(). */
 void loop_run(struct loop *l);
@@ -27,7 +28,8 @@ void loop_assert(const struct loop *l);
 /* Monotonic ms, read once per turn. */
 int64_t loop_now_ms(const struct loop *l);
 
-/* Descriptor watcher, embedded in its owner. fn gets epoll event bits. */
+/* Descriptor watcher, embedded in its owner. fn gets epoll event bits. Start
+ * from LOOP_FD_INIT, so that loop_fd_del is right at any time. */
 struct loop_fd {
 	int fd; /* -1 = not watching */
 	uint32_t events;
@@ -35,23 +37,33 @@ struct loop_fd {
 	struct loop *loop;
 };
 
+#define LOOP_FD_INIT              \
+	{                         \
+		-1, 0, NULL, NULL \
+	}
+
 SLI_MUST enum sli_err loop_fd_add(struct loop *l, struct loop_fd *w, int fd,
     uint32_t events, void (*fn)(struct loop_fd *, uint32_t));
-/* Change interest; 0 pauses without losing the registration. */
+/* Change interest; 0 pauses: nothing is delivered, not even a hang-up. */
 void loop_fd_set(struct loop_fd *w, uint32_t events);
 /* Stop watching; the descriptor stays the owner's. Safe from any callback;
  * no event for w is delivered after it. */
 void loop_fd_del(struct loop_fd *w);
 
-/* Timer, embedded in its owner. One shot. */
+/* Timer, embedded in its owner. One shot. Setting one can not fail: the links
+ * of the heap are in here (loop/timer.h owns them). */
 struct loop_timer {
 	int64_t due_ms; /* INT64_MAX = not set */
 	void (*fn)(struct loop_timer *self);
-	unsigned slot; /* heap position + 1; 0 = not set */
+	struct loop_timer *child;
+	struct loop_timer *next;
+	struct loop_timer *back;
+	int set;
 };
 
-void loop_timer_init(
-    struct loop_timer *t, void (*fn)(struct loop_timer *self));
+void loop_timer_init(struct loop_timer *t, void (*fn)(struct loop_timer *self));
+/* Sets or moves; INT64_MAX takes it out. A time that has passed means the next
+ * turn, never this one. */
 void loop_timer_set(struct loop *l, struct loop_timer *t, int64_t due_ms);
 void loop_timer_after(struct loop *l, struct loop_timer *t, int64_t ms);
 void loop_timer_del(struct loop *l, struct loop_timer *t);
