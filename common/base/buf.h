@@ -32,13 +32,13 @@ sli_buf_len(const struct sli_buf *b)
 static inline const uint8_t *
 sli_buf_data(const struct sli_buf *b)
 {
-	return b->mem + b->pos;
+	return b->mem != NULL ? b->mem + b->pos : NULL;
 }
 
 static inline struct sli_slice
 sli_buf_slice(const struct sli_buf *b)
 {
-	return sli_slice_of(b->mem + b->pos, b->len - b->pos);
+	return sli_slice_of(sli_buf_data(b), b->len - b->pos);
 }
 
 /* Room for n more bytes at the returned place, or NULL (over max or out of
