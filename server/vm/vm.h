@@ -12,6 +12,7 @@
 #include "base/slice.h"
 #include "loop/loop.h"
 
+struct sli_limits;
 struct vm_engine;
 struct vm;
 struct vm_proc;
@@ -58,10 +59,14 @@ struct vm_sink {
 	void (*fatal)(void *ctx, const struct sli_errinfo *ei);
 };
 
-/* Takes both sockets (server/spawner/proto.h, server/opener/proto.h). */
+/* Takes both sockets (server/spawner/proto.h, server/opener/proto.h), also on
+ * failure (NULL: out of memory or a descriptor is no socket). `limits` are the
+ * server's values of limits.def, copied; a VM's spec lowers or raises them. */
 SLI_MUST struct vm_engine *vm_engine_new(struct loop *l, int spawner_fd,
-    int opener_fd, const struct vm_sink *sink, void *ctx);
-/* Kills every VM, waits for them (bounded), frees. */
+    int opener_fd, const struct sli_limits *limits, const struct vm_sink *sink,
+    void *ctx);
+/* Kills every VM, waits for them (bounded; the one call here that blocks, for
+ * the server's end), frees. Callbacks not made yet are not made. */
 void vm_engine_free(struct vm_engine *e);
 
 typedef void vm_done_fn(void *ctx, struct vm *vm, const struct sli_errinfo *ei);
@@ -247,5 +252,19 @@ struct vm_stats {
 
 void vm_stats(const struct vm_engine *e, struct vm_stats *ret);
 void vm_stats_of(const struct vm *vm, struct vm_stats *ret);
+
+/* --- what this host can do (`sluice doctor`) -----------------------------*/
+
+struct vm_probe {
+	const char *name;   /* "user-namespaces" */
+	const char *state;  /* ok, limited, missing */
+	const char *detail; /* what was found */
+	const char *remedy; /* one command or sentence, or "" */
+};
+
+/* Asks the spawner; fn once, with ei when it cannot answer. */
+typedef void vm_doctor_fn(void *ctx, const struct vm_probe *probes, unsigned n,
+    const struct sli_errinfo *ei);
+void vm_doctor(struct vm_engine *e, vm_doctor_fn *fn, void *ctx);
 
 #endif
