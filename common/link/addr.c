@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* URLs in, addresses out; and the default place of the unix socket. */
 #include "link/addr.h"
+#include "link/sockdir.h"
 
 #include "base/str.h"
 
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SOCK_NAME "sluice/sluiced.sock"
+#define SOCK_NAME "sluiced.sock"
 
 static enum sli_err
 bad(struct sli_errinfo *ei, const char *url, const char *why)
@@ -120,7 +121,7 @@ own_directory(const char *path)
 }
 
 static enum sli_err
-fits(char *url, const char *dir, const char *sub, struct sli_errinfo *ei)
+fits(char *url, const char *dir, struct sli_errinfo *ei)
 {
 	char tmp[512];
 	size_t n;
@@ -130,7 +131,7 @@ fits(char *url, const char *dir, const char *sub, struct sli_errinfo *ei)
 		    "the runtime directory is not an absolute path: set "
 		    "XDG_RUNTIME_DIR right, or name the address");
 	n = sli_snprintf(
-	    tmp, sizeof(tmp), "unix://%s%s/%s", dir, sub, SOCK_NAME);
+	    tmp, sizeof(tmp), "unix://%s/sluice/%s", dir, SOCK_NAME);
 	if (n - 7 >= sizeof(((struct sli_addr *)NULL)->path))
 		return sli_fail(ei, SLI_E_CONFIG, 0, "addr.default",
 		    "the runtime directory's path is too long for a socket: "
@@ -144,22 +145,34 @@ sli_addr_default(char *url, struct sli_errinfo *ei)
 {
 	const char *dir = getenv("XDG_RUNTIME_DIR");
 	char run[32];
+	enum sli_err e;
 
 	if (dir && dir[0] != '\0')
-		return fits(url, dir, "", ei);
+		return fits(url, dir, ei);
 	if (geteuid() == 0)
-		return fits(url, "/run", "", ei);
+		return fits(url, "/run", ei);
 	(void)sli_snprintf(
 	    run, sizeof(run), "/run/user/%u", (unsigned)geteuid());
 	if (own_directory(run))
-		return fits(url, run, "", ei);
-	dir = getenv("XDG_STATE_HOME");
-	if (dir && dir[0] != '\0')
-		return fits(url, dir, "", ei);
-	dir = getenv("HOME");
-	if (dir && dir[0] != '\0')
-		return fits(url, dir, "/.local/state", ei);
-	return sli_fail(ei, SLI_E_CONFIG, 0, "addr.default",
-	    "no place for the socket: set XDG_RUNTIME_DIR or HOME, or name "
-	    "the address");
+		return fits(url, run, ei);
+	/* Anybody can make a name in /tmp, and wait there for our secrets. */
+	(void)sli_snprintf(
+	    run, sizeof(run), "/tmp/sluice-%u", (unsigned)geteuid());
+	e = sli_sockdir_check(run, ei);
+	if (e != SLI_OK && e != SLI_E_NOT_FOUND)
+		return e;
+	(void)sli_snprintf(url, SLI_URL_MAX, "unix://%s/%s", run, SOCK_NAME);
+	return SLI_OK;
+}
+
+const char *
+sli_addr_format(const struct sli_addr *a, char *dst, size_t cap)
+{
+	if (a->kind == SLI_ADDR_UNIX)
+		(void)sli_snprintf(dst, cap, "unix://%s", a->path);
+	else if (strchr(a->host, ':'))
+		(void)sli_snprintf(dst, cap, "tcp://[%s]:%u", a->host, a->port);
+	else
+		(void)sli_snprintf(dst, cap, "tcp://%s:%u", a->host, a->port);
+	return dst;
 }

@@ -30,11 +30,13 @@ struct sli_addr {
  * brackets. INVALID_ARGUMENT says what is wrong. */
 SLI_MUST enum sli_err sli_addr_parse(
     const char *url, struct sli_addr *ret, struct sli_errinfo *ei);
+/* The URL of a; returns dst, which holds SLI_URL_MAX. */
+const char *sli_addr_format(const struct sli_addr *a, char *dst, size_t cap);
 /* The socket where sluiced listens and sluice calls when nothing is said:
  * $XDG_RUNTIME_DIR/sluice/sluiced.sock; without that variable /run/sluice for
  * uid 0, /run/user/UID/sluice if there is a /run/user/UID of ours, else
- * sluice/ in the user's state directory. Fills url[SLI_URL_MAX]. CONFIG when
- * there is no such place. */
+ * /tmp/sluice-UID. Fills url[SLI_URL_MAX]. CONFIG when the variable is not
+ * usable; PERMISSION_DENIED when somebody else made our place in /tmp. */
 SLI_MUST enum sli_err sli_addr_default(char *url, struct sli_errinfo *ei);
 
 #endif

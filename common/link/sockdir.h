@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules for the directory of a unix socket, and for the place of the socket
+ * itself. nng would delete whatever file stands there and let everybody connect
+ * to the socket; both are settled here, before it is asked. Short blocking
+ * calls on local directories; binds nothing. */
+#ifndef SLI_LINK_SOCKDIR_H
+#define SLI_LINK_SOCKDIR_H
+
+#include "base/err.h"
+
+/* `dir` is a real directory (no symbolic link), owned by the effective uid,
+ * and nobody else may enter it (mode & 077 == 0).
+ * NOT_FOUND, PERMISSION_DENIED, SYS. */
+SLI_MUST enum sli_err sli_sockdir_check(
+    const char *dir, struct sli_errinfo *ei);
+/* Make `dir` (its last part only) with mode 0700 if it is missing; then as
+ * sli_sockdir_check. */
+SLI_MUST enum sli_err sli_sockdir_make(const char *dir, struct sli_errinfo *ei);
+/* Get ready to bind `path`: its directory is made or checked as above; a stale
+ * socket is removed. ALREADY_EXISTS: a server answers there.
+ * FAILED_PRECONDITION: something that is no socket stands there. */
+SLI_MUST enum sli_err sli_sockdir_claim(
+    const char *path, struct sli_errinfo *ei);
+
+#endif
