@@ -148,35 +148,34 @@ sli_strlcpy(char *dst, const char *src, size_t cap)
 	return n;
 }
 
+static size_t
+quoted_len(uint8_t c)
+{
+	return c >= 0x20 && c < 0x7f && c != '\\' && c != '"' ? 1 : 4;
+}
+
 const char *
 sli_quote(char *dst, size_t cap, struct sli_slice s)
 {
-	static const char hex[] = "0123456789abcdef";
-	size_t at = 0;
+	size_t at = 0, whole = 0, room, i;
 
 	if (cap == 0)
 		return dst;
-	for (size_t i = 0; i < s.n; i++) {
-		uint8_t c = s.p[i];
-		int plain = c >= 0x20 && c < 0x7f && c != '\\' && c != '"';
-		size_t need = plain ? 1 : 4;
-		/* Keep room for "..." unless this is the last byte. */
-		size_t tail = i + 1 < s.n ? 3 : 0;
-
-		if (at + need + tail >= cap) {
-			for (int d = 0; d < 3 && at + 1 < cap; d++)
-				dst[at++] = '.';
-			break;
-		}
-		if (plain) {
-			dst[at++] = (char)c;
+	for (i = 0; i < s.n && whole < cap; i++)
+		whole += quoted_len(s.p[i]);
+	room = whole < cap ? cap - 1 : cap - SLI_MIN(cap, 4);
+	for (i = 0; i < s.n && at + quoted_len(s.p[i]) <= room; i++) {
+		if (quoted_len(s.p[i]) == 1) {
+			dst[at++] = (char)s.p[i];
 			continue;
 		}
 		dst[at++] = '\\';
 		dst[at++] = 'x';
-		dst[at++] = hex[c >> 4];
-		dst[at++] = hex[c & 15];
+		sli_hex(dst + at, s.p + i, 1);
+		at += 2;
 	}
+	for (int d = 0; i < s.n && d < 3 && at < cap - 1; d++)
+		dst[at++] = '.';
 	dst[at] = '\0';
 	return dst;
 }
