@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/event.h"
+#include "base/limits.h"
 #include "base/principal.h"
 #include "base/slice.h"
 #include "loop/loop.h"
@@ -58,33 +59,14 @@ struct acp_sink {
 	void (*changed)(void *ctx, struct acp_session *s);
 };
 
-/* From limits.def, per session; 0 = the default written here. */
-struct acp_limits {
-	uint64_t max_line_bytes;      /* 64 MiB */
-	uint64_t message_total_bytes; /* 64 MiB, committed */
-	uint64_t turn_total_bytes;    /* 256 MiB, committed */
-	uint64_t prompt_bytes;        /* 64 MiB, queued prompts together */
-	uint64_t initialize_ms, new_session_ms; /* 60 s each */
-	uint64_t load_ms, spawn_ms;             /* 120 s, 30 s */
-	uint64_t turn_deadline_ms;              /* 30 min */
-	uint64_t permission_ms;                 /* 24 h */
-	uint64_t cancel_grace_ms;               /* 10 s */
-	uint64_t preamble_bytes;                /* 256 KiB */
-	uint64_t stderr_tail_bytes;             /* 8 KiB */
-	uint64_t restarts_per_hour;             /* 20 */
-	uint64_t queued_turns;                  /* 16 */
-	uint64_t pending_permissions;           /* 64 */
-	uint64_t noise_bytes; /* 1 MiB, stored per agent process */
-};
-
 struct acp_open {
 	char id[SLI_ID_MAX];
 	char vm[SLI_ID_MAX];
 	struct sli_principal owner;
 	const char *agent; /* registered name, or "" */
 	const char *cwd;
-	int policy; /* enum sli_perm_policy */
-	struct acp_limits limits;
+	int policy;               /* enum sli_perm_policy */
+	struct sli_limits limits; /* "acp.*" are read */
 	int64_t created_ms;
 	/* what is already known when it is loaded from the store */
 	int restored;
@@ -158,7 +140,7 @@ struct acp_ask {
 	struct sli_slice key; /* idempotency key, <= 256 bytes, may be "" */
 	uint8_t hash[32];     /* of the content; the service made it */
 	int queue;            /* wait for the running turn */
-	int64_t deadline_ms;  /* duration; 0 = limits.turn_deadline_ms */
+	int64_t deadline_ms;  /* duration; 0 = acp.turn_deadline_ms */
 };
 
 struct acp_accepted {
