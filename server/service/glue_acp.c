@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joins the ACP engine to VMs and history: what a session asks of the world.
+ * No rule of ACP stands here. */
+#include "service/room.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* An agent being started: found again by id, for it may end meanwhile. */
+struct starting {
+	struct svc *svc;
+	char session[SLI_ID_MAX];
+	uint64_t tenant;
+	uint32_t generation;
+};
+
+struct running {
+	struct starting who;
+	struct vm_proc *proc;
+};
+
+static struct acp_session *
+find(const struct starting *st)
+{
+	struct sli_principal self = svc_self(st->tenant);
+	return acp_find(st->svc->acp, &self, st->session);
+}
+
+static void
+agent_ended(void *ctx, const struct vm_exit *st)
+{
+	struct running *r = ctx;
+	struct acp_session *s = find(&r->who);
+	if (s) {
+		struct svc_session *u = acp_session_user(s);
+		if (u->generation == r->who.generation)
+			u->pid = 0;
+		acp_agent_exited(s, r->who.generation, st->code, st->signal);
+	}
+	sli_free(r);
+}
+
+/* The process runs but nobody wants it any more, or we cannot watch it. */
+static void
+abandon(struct vm_proc *proc)
+{
+	vm_proc_kill_tree(proc);
+}
+
+static void
+agent_up(void *ctx, struct vm_proc *proc, const struct sli_errinfo *ei)
+{
+	struct starting *st = ctx;
+	struct acp_session *s = find(st);
+	struct running *r = NULL;
+	int fds[3];
+
+	if (!proc) {
+		if (s)
+			acp_agent_failed(s, st->generation, ei);
+		goto out;
+	}
+	r = s ? sli_zalloc(sizeof(*r)) : NULL;
+	if (!r) {
+		struct sli_errinfo oom = {0};
+		abandon(proc);
+		(void)sli_fail(
+		    &oom, SLI_E_NOMEM, 0, "agent", "out of memory");
+		if (s)
+			acp_agent_failed(s, st->generation, &oom);
+		goto out;
+	}
+	r->who = *st;
+	r->proc = proc;
+	vm_proc_take_stdio(proc, fds);
+	vm_proc_on_exit(proc, agent_ended, r);
+	struct svc_session *u = acp_session_user(s);
+	u->pid = vm_proc_pid(proc);
+	u->generation = st->generation;
+	acp_agent_started(s, st->generation, fds, u->pid);
+out:
+	sli_free(st);
+}
+
+/* The command of a session: a registered agent's or the bare one. */
+static const char *const *
+command(struct svc *svc, const Sluice__V1__SessionOpenRequest *o)
+{
+	if (o->how_case == SLUICE__V1__SESSION_OPEN_REQUEST__HOW_COMMAND)
+		return (const char *const *)o->command->argv;
+	for (unsigned i = 0; i < svc->cfg.nagents; i++)
+		if (strcmp(svc->cfg.agents[i].name, o->agent) == 0)
+			return svc->cfg.agents[i].argv;
+	return NULL;
+}
+
+static void
+do_spawn(void *ctx, struct acp_session *s, uint32_t generation)
+{
+	struct svc *svc = ctx;
+	struct svc_session *u = acp_session_user(s);
+	struct sli_principal self = svc_self(u->tenant);
+	struct sli_errinfo ei = {0};
+	struct vm *vm = vm_find(svc->vms, &self, u->vm);
+	struct starting *st = sli_zalloc(sizeof(*st));
+	const char *const *argv = NULL;
+	struct vm_kv *env = sli_calloc(u->open->n_env + 1, sizeof(*env));
+	const char **av = NULL;
+
+	if (!st || !env) {
+		(void)sli_fail(&ei, SLI_E_NOMEM, 0, "agent", "out of memory");
+		goto fail;
+	}
+	if (!vm) {
+		(void)sli_fail(&ei, SLI_E_NOT_FOUND, 0, "agent",
+		    "its VM has been deleted");
+		sli_errinfo_reason(&ei, "vm_deleted");
+		goto fail;
+	}
+	argv = command(svc, u->open);
+	if (!argv) {
+		(void)sli_fail(&ei, SLI_E_NOT_FOUND, 0, "agent",
+		    "agent \"%.40s\" is no longer registered",
+		    u->open->agent);
+		sli_errinfo_reason(&ei, "agent_unknown");
+		goto fail;
+	}
+	if (u->open->how_case ==
+	    SLUICE__V1__SESSION_OPEN_REQUEST__HOW_COMMAND) {
+		size_t n = u->open->command->n_argv;
+		av = sli_calloc(n + 1, sizeof(*av));
+		if (!av) {
+			(void)sli_fail(
+			    &ei, SLI_E_NOMEM, 0, "agent", "out of memory");
+			goto fail;
+		}
+		memcpy(av, argv, n * sizeof(*av));
+		argv = av;
+	}
+	for (size_t i = 0; i < u->open->n_env; i++)
+		env[i] = (struct vm_kv){
+		    u->open->env[i]->key, u->open->env[i]->value};
+	st->svc = svc;
+	st->tenant = u->tenant;
+	st->generation = generation;
+	sli_strlcpy(st->session, u->id, sizeof(st->session));
+	struct vm_exec_spec spec = {
+	    .argv = argv,
+	    .env = env,
+	    .nenv = (unsigned)u->open->n_env,
+	    .cwd = u->open->cwd[0] ? u->open->cwd : NULL,
+	    .flags = VM_EXEC_RAW | VM_EXEC_AWAKE,
+	    .session = u->id,
+	};
+	vm_exec(vm, &spec, agent_up, st);
+	st = NULL;
+	goto out;
+fail:
+	acp_agent_failed(s, generation, &ei);
+out:
+	sli_free(st);
+	sli_free(env);
+	sli_free(av);
+}
+
+static struct vm_proc *
+agent_proc(struct svc *svc, struct acp_session *s, uint32_t generation)
+{
+	struct svc_session *u = acp_session_user(s);
+	struct sli_principal self = svc_self(u->tenant);
+	if (u->pid == 0 || u->generation != generation)
+		return NULL;
+	struct vm *vm = vm_find(svc->vms, &self, u->vm);
+	return vm ? vm_proc_find(vm, u->pid) : NULL;
+}
+
+static void
+do_kill(void *ctx, struct acp_session *s, uint32_t generation)
+{
+	struct vm_proc *p = agent_proc(ctx, s, generation);
+	if (p)
+		vm_proc_kill_tree(p);
+}
+
+static void
+do_term(void *ctx, struct acp_session *s, uint32_t generation)
+{
+	struct vm_proc *p = agent_proc(ctx, s, generation);
+	if (p && vm_proc_signal(p, SIGTERM) != SLI_OK)
+		sli_debug("agent", "term", "session=%s ended=1",
+		    ((struct svc_session *)acp_session_user(s))->id);
+}
+
+static const char *
+id_of(struct acp_session *s)
+{
+	return ((struct svc_session *)acp_session_user(s))->id;
+}
+
+static void
+do_commit(void *ctx, struct acp_session *s, const struct sli_record *recs,
+    unsigned n, int barrier, acp_commit_fn *done, void *done_ctx)
+{
+	struct svc *svc = ctx;
+	store_commit(svc->store, id_of(s), recs, n,
+	    barrier ? STORE_BARRIER : 0u, done, done_ctx);
+}
+
+static uint64_t
+do_part_begin(void *ctx, struct acp_session *s)
+{
+	struct svc *svc = ctx;
+	return store_part_begin(svc->store, id_of(s));
+}
+
+static void
+do_part_append(
+    void *ctx, struct acp_session *s, uint64_t set, struct sli_slice bytes)
+{
+	struct svc *svc = ctx;
+	(void)s;
+	store_part_append(svc->store, set, bytes);
+}
+
+static void
+do_part_drop(void *ctx, struct acp_session *s, uint64_t set)
+{
+	struct svc *svc = ctx;
+	(void)s;
+	store_part_drop(svc->store, set);
+}
+
+struct back {
+	acp_page_fn *done;
+	void *ctx;
+};
+
+static void
+page_done(
+    void *ctx, const struct store_page *page, const struct sli_errinfo *ei)
+{
+	struct back *b = ctx;
+	struct acp_page out = {0};
+	if (page) {
+		out.ev = page->ev;
+		out.n = page->n;
+	}
+	b->done(b->ctx, &out, ei);
+	sli_free(b);
+}
+
+static void
+do_page_back(void *ctx, struct acp_session *s, uint64_t from,
+    acp_page_fn *done, void *done_ctx)
+{
+	struct svc *svc = ctx;
+	struct back *b = sli_zalloc(sizeof(*b));
+	if (!b) {
+		struct sli_errinfo ei = {0};
+		(void)sli_fail(&ei, SLI_E_NOMEM, 0, "agent", "out of memory");
+		done(done_ctx, NULL, &ei);
+		return;
+	}
+	b->done = done;
+	b->ctx = done_ctx;
+	uint64_t low = 0, head = 0;
+	if (from == 0 &&
+	    store_range(svc->store, id_of(s), &low, &head) == SLI_OK)
+		from = head;
+	store_page(
+	    svc->store, id_of(s), from, 1, 256, 256 * 1024, page_done, b);
+}
+
+static void
+do_purge(void *ctx, struct acp_session *s, acp_commit_fn *done, void *done_ctx)
+{
+	struct svc *svc = ctx;
+	store_del_session(svc->store, id_of(s), done, done_ctx);
+}
+
+static void
+do_changed(void *ctx, struct acp_session *s)
+{
+	struct svc *svc = ctx;
+	struct acp_info info;
+	acp_session_info(s, &info);
+	if (info.state == SLI_SS_DELETED)
+		svc_watch_gone(svc, info.id);
+}
+
+const struct acp_sink svc_acp_sink = {
+    .spawn = do_spawn,
+    .kill = do_kill,
+    .term = do_term,
+    .commit = do_commit,
+    .part_begin = do_part_begin,
+    .part_append = do_part_append,
+    .part_drop = do_part_drop,
+    .page_back = do_page_back,
+    .purge = do_purge,
+    .changed = do_changed,
+};
+
+void
+svc_store_pressure(void *ctx, const char *sid, int full)
+{
+	struct svc *svc = ctx;
+	uint32_t pos = 0;
+	struct acp_session *s;
+	while ((s = acp_next(svc->acp, NULL, &pos)) != NULL)
+		if (!sid || strcmp(id_of(s), sid) == 0)
+			acp_pressure(s, full);
+}
+
+void
+svc_store_moved(void *ctx, const char *sid, uint64_t head)
+{
+	(void)head;
+	svc_watch_moved(ctx, sid);
+}
