@@ -282,14 +282,15 @@ do_purge(void *ctx, struct acp_session *s, acp_commit_fn *done, void *done_ctx)
 	store_del_session(svc->store, id_of(s), done, done_ctx);
 }
 
+/* Last word of a session: what the service kept for it goes with it. */
 static void
 do_changed(void *ctx, struct acp_session *s)
 {
-	struct svc *svc = ctx;
 	struct acp_info info;
+	(void)ctx;
 	acp_session_info(s, &info);
-	if (info.state == SLI_SS_DELETED)
-		svc_watch_gone(svc, info.id);
+	sli_debug("session", "changed", "session=%s state=%d turn=%llu",
+	    info.id, info.state, (unsigned long long)info.turn);
 }
 
 const struct acp_sink svc_acp_sink = {
@@ -309,16 +310,18 @@ void
 svc_store_pressure(void *ctx, const char *sid, int full)
 {
 	struct svc *svc = ctx;
-	uint32_t pos = 0;
 	struct acp_session *s;
-	while ((s = acp_next(svc->acp, NULL, &pos)) != NULL)
-		if (!sid || strcmp(id_of(s), sid) == 0)
+	struct svc_session *u;
+	size_t pos = 0;
+	if (sid) {
+		s = svc_session_acp(svc, sid);
+		if (s)
 			acp_pressure(s, full);
-}
-
-void
-svc_store_moved(void *ctx, const char *sid, uint64_t head)
-{
-	(void)head;
-	svc_watch_moved(ctx, sid);
+		return;
+	}
+	while ((u = sli_map_next(svc->sessions, &pos)) != NULL) {
+		s = svc_session_acp(svc, u->id);
+		if (s)
+			acp_pressure(s, full);
+	}
 }

@@ -3,6 +3,7 @@
 #ifndef SLUICE_SERVICE_ROOM_H
 #define SLUICE_SERVICE_ROOM_H
 
+#include "base/map.h"
 #include "service/service.h"
 #include "sluice/v1/core.pb-c.h"
 #include "sluice/v1/processes.pb-c.h"
@@ -19,8 +20,10 @@ struct svc {
 	struct acp *acp;
 	struct service_cfg cfg;
 	struct svc_idem *idem;
+	struct sli_map *sessions; /* id -> struct svc_session */
 	int64_t started_ms; /* monotonic */
-	int draining;
+	int draining; /* 0 no, 1 waiting for turns, 2 ending them */
+	int64_t drain_until_ms;
 	struct loop_timer drain_timer;
 	void (*drained)(void *ctx);
 	void *drained_ctx;
@@ -38,9 +41,12 @@ struct svc_session {
 	uint32_t generation; /* that pid belongs to */
 };
 
+/* Enters it into svc->sessions. open_req: an encoded SessionOpenRequest. */
 SLI_MUST struct svc_session *svc_session_new(struct svc *svc, const char *id,
     uint64_t tenant, struct sli_slice open_req, struct sli_errinfo *ei);
 void svc_session_free(struct svc_session *u);
+/* By id, whoever's it is: for the server's own use. */
+struct acp_session *svc_session_acp(struct svc *svc, const char *id);
 
 /* The principal by which the server itself looks at a tenant's objects. */
 struct sli_principal svc_self(uint64_t tenant);
@@ -50,7 +56,6 @@ struct sli_principal svc_self(uint64_t tenant);
 extern const struct acp_sink svc_acp_sink; /* glue_acp.c */
 extern const struct vm_sink svc_vm_sink;   /* glue_vm.c */
 void svc_store_pressure(void *ctx, const char *sid, int full);
-void svc_store_moved(void *ctx, const char *sid, uint64_t head);
 
 /* Fill the engine's limits from the server's, then "acp.*" of the request. */
 SLI_MUST enum sli_err svc_acp_limits(struct svc *svc,
@@ -74,12 +79,6 @@ const char *svc_idem_get(const struct svc_idem *t, uint64_t tenant,
 /* Remember; the oldest entry goes when full. An empty key is nothing. */
 void svc_idem_put(struct svc_idem *t, uint64_t tenant, const char *method,
     struct sli_slice key, const char *id);
-
-/* --- wakes of event streams (svc_history.c) -------------------------------*/
-
-struct svc_watch;
-void svc_watch_moved(struct svc *svc, const char *sid);
-void svc_watch_gone(struct svc *svc, const char *sid);
 
 /* --- shared encoders ------------------------------------------------------*/
 
