@@ -163,6 +163,15 @@ set_yes_no(int *field, const char *key, const char *value,
 	return SLI_OK;
 }
 
+static enum sli_err
+set_limit(
+    struct config *c, const char *key, const char *value,
+    struct sli_errinfo *ei)
+{
+	struct sli_limit_kv kv = {key, value};
+	return sli_limits_apply(&c->limits, &kv, 1, "", ei);
+}
+
 enum sli_err
 config_set(
     struct config *c, const char *key, char *value, struct sli_errinfo *ei)
@@ -188,7 +197,7 @@ config_set(
 	if (strcmp(key, "log_level") == 0)
 		return set_log_level(c, value, ei);
 	if (strchr(key, '.') != NULL)
-		return sli_limits_set(&c->limits, key, value, ei);
+		return set_limit(c, key, value, ei);
 	return sli_fail(ei, SLI_E_CONFIG, 0, "config",
 	    "unknown keyword \"%s\"; sluiced -T shows the known ones", key);
 }
@@ -303,7 +312,13 @@ config_print(const struct config *c)
 	(void)printf("insecure_loopback %s\n",
 	    c->insecure_loopback ? "yes" : "no");
 	(void)printf("log_level %s\n", level_names[c->log_level]);
-	sli_limits_print(&c->limits);
+	for (unsigned i = 0; i < SLI_L__N; i++) {
+		const struct sli_limit_info *l =
+		    sli_limit_info((enum sli_limit)i);
+		(void)printf("%s %llu\n", l->key,
+		    (unsigned long long)sli_limits_get(
+			&c->limits, (enum sli_limit)i));
+	}
 }
 
 void

@@ -51,10 +51,9 @@ open_store(struct svc *svc, struct sli_errinfo *ei)
 	struct store_cfg sc = {
 	    .dir = svc->cfg.state_dir,
 	    .mb = loop_mailbox(svc->loop),
-	    .linger_ms = (unsigned)sli_limit(lim, SLI_LIM_STORE_LINGER_MS),
-	    .budget = sli_limit(lim, SLI_LIM_STORE_BUDGET),
-	    .session_budget = sli_limit(lim, SLI_LIM_STORE_SESSION_BUDGET),
-	    .cache_bytes = sli_limit(lim, SLI_LIM_STORE_CACHE),
+	    .linger_ms = (unsigned)sli_limits_get(lim, SLI_L_STORE_LINGER),
+	    .budget = sli_limits_get(lim, SLI_L_STORE_BUDGET),
+	    .session_budget = sli_limits_get(lim, SLI_L_STORE_SESSION_BUDGET),
 	    .fatal = store_fatal,
 	    .pressure = svc_store_pressure,
 	    .ctx = svc,
@@ -128,30 +127,12 @@ service_free(struct svc *svc)
 
 /* --- drain: no new work, wait for running turns, then call them lost ------*/
 
-static unsigned
-running_turns(struct svc *svc)
-{
-	size_t pos = 0;
-	unsigned n = 0;
-	struct svc_session *u;
-	while ((u = sli_map_next(svc->sessions, &pos)) != NULL) {
-		struct acp_session *s = svc_session_acp(svc, u->id);
-		struct acp_info info;
-		if (!s)
-			continue;
-		acp_session_info(s, &info);
-		n += info.state == SLI_SS_RUNNING ||
-		    info.state == SLI_SS_WAITING_PERMISSION;
-	}
-	return n;
-}
-
 static void
 drain_step(struct loop_timer *t)
 {
 	struct svc *svc = SLI_CONTAINER_OF(t, struct svc, drain_timer);
 	int64_t now = loop_now_ms(svc->loop);
-	if (running_turns(svc) > 0 && now < svc->drain_until_ms) {
+	if (acp_busy(svc->acp) > 0 && now < svc->drain_until_ms) {
 		loop_timer_after(svc->loop, t, 50);
 		return;
 	}
@@ -173,11 +154,12 @@ service_drain(
 	if (svc->draining)
 		return;
 	svc->draining = 1;
+	acp_drain(svc->acp);
 	svc->drained = done;
 	svc->drained_ctx = ctx;
 	svc->drain_until_ms = loop_now_ms(svc->loop) + drain_ms;
 	sli_log(SLI_LOG_NOTICE, "service", "draining", "turns=%u drain_ms=%lld",
-	    running_turns(svc), (long long)drain_ms);
+	    acp_busy(svc->acp), (long long)drain_ms);
 	loop_timer_init(&svc->drain_timer, drain_step);
 	loop_timer_after(svc->loop, &svc->drain_timer, 0);
 }
