@@ -20,7 +20,6 @@ struct starting {
 
 struct running {
 	struct starting who;
-	struct vm_proc *proc;
 };
 
 static struct acp_session *
@@ -44,13 +43,6 @@ agent_ended(void *ctx, const struct vm_exit *st)
 	sli_free(r);
 }
 
-/* The process runs but nobody wants it any more, or we cannot watch it. */
-static void
-abandon(struct vm_proc *proc)
-{
-	vm_proc_kill_tree(proc);
-}
-
 static void
 agent_up(void *ctx, struct vm_proc *proc, const struct sli_errinfo *ei)
 {
@@ -67,18 +59,21 @@ agent_up(void *ctx, struct vm_proc *proc, const struct sli_errinfo *ei)
 	r = s ? sli_zalloc(sizeof(*r)) : NULL;
 	if (!r) {
 		struct sli_errinfo oom = {0};
-		abandon(proc);
-		(void)sli_fail(
-		    &oom, SLI_E_NOMEM, 0, "agent", "out of memory");
+		vm_proc_kill_tree(proc);
+		(void)sli_fail(&oom, SLI_E_NOMEM, 0, "agent", "out of memory");
 		if (s)
 			acp_agent_failed(s, st->generation, &oom);
 		goto out;
 	}
 	r->who = *st;
-	r->proc = proc;
-	vm_proc_take_stdio(proc, fds);
 	vm_proc_on_exit(proc, agent_ended, r);
 	struct svc_session *u = acp_session_user(s);
+	if (u->unwanted >= st->generation) {
+		/* Killed while it started: its stdio closes with the return. */
+		vm_proc_kill_tree(proc);
+		goto out;
+	}
+	vm_proc_take_stdio(proc, fds);
 	u->pid = vm_proc_pid(proc);
 	u->generation = st->generation;
 	acp_agent_started(s, st->generation, fds, u->pid);
@@ -182,6 +177,8 @@ static void
 do_kill(void *ctx, struct acp_session *s, uint32_t generation)
 {
 	struct vm_proc *p = agent_proc(ctx, s, generation);
+	struct svc_session *u = acp_session_user(s);
+	u->unwanted = SLI_MAX(u->unwanted, generation);
 	if (p)
 		vm_proc_kill_tree(p);
 }
@@ -275,14 +272,39 @@ do_page_back(void *ctx, struct acp_session *s, uint64_t from,
 	    svc->store, id_of(s), from, 1, 256, 256 * 1024, page_done, b);
 }
 
+struct purging {
+	struct svc_session *user;
+	acp_commit_fn *done;
+	void *ctx;
+};
+
+static void
+purge_done(void *ctx, uint64_t seq, const struct sli_errinfo *ei)
+{
+	struct purging *p = ctx;
+	p->done(p->ctx, seq, ei);
+	if (ei->code == SLI_OK)
+		svc_session_free(p->user);
+	sli_free(p);
+}
+
 static void
 do_purge(void *ctx, struct acp_session *s, acp_commit_fn *done, void *done_ctx)
 {
 	struct svc *svc = ctx;
-	store_del_session(svc->store, id_of(s), done, done_ctx);
+	struct purging *p = sli_zalloc(sizeof(*p));
+	if (!p) {
+		struct sli_errinfo ei = {0};
+		(void)sli_fail(&ei, SLI_E_NOMEM, 0, "session", "out of memory");
+		done(done_ctx, 0, &ei);
+		return;
+	}
+	p->user = acp_session_user(s);
+	p->done = done;
+	p->ctx = done_ctx;
+	store_del_session(svc->store, id_of(s), purge_done, p);
 }
 
-/* Last word of a session: what the service kept for it goes with it. */
 static void
 do_changed(void *ctx, struct acp_session *s)
 {

@@ -39,6 +39,7 @@ struct svc_session {
 	Sluice__V1__SessionOpenRequest *open; /* owned; protobuf-c heap */
 	uint32_t pid;        /* of the agent in its VM; 0 = none */
 	uint32_t generation; /* that pid belongs to */
+	uint32_t unwanted;   /* generations up to this were killed */
 };
 
 /* Enters it into svc->sessions. open_req: an encoded SessionOpenRequest. */
@@ -85,10 +86,16 @@ void svc_idem_put(struct svc_idem *t, uint64_t tenant, const char *method,
 /* Fill a SessionInfo that borrows from s and u; chain needs 32 bytes. */
 void svc_session_info(struct svc *svc, struct acp_session *s,
     Sluice__V1__SessionInfo *ret, uint8_t chain[32]);
-/* A Permission from an engine's record, in memory of the arena. */
-struct sli_arena;
-Sluice__V1__Permission *svc_permission(struct sli_arena *a,
-    const char *session, const struct acp_perm *p);
+/* A Permission that borrows from the engine's record; opts and optp have room
+ * for SVC_OPTIONS_MAX. */
+#define SVC_OPTIONS_MAX 32
+struct svc_perm_msg {
+	Sluice__V1__Permission m;
+	Sluice__V1__PermissionOption opt[SVC_OPTIONS_MAX];
+	Sluice__V1__PermissionOption *optp[SVC_OPTIONS_MAX];
+};
+void svc_perm_fill(struct svc_perm_msg *out, const char *session,
+    const struct acp_perm *p);
 /* Fail the call with one sentence. */
 void svc_refuse(struct svc_call c, enum sli_err code, const char *where,
     const char *fmt, ...) SLI_PRINTF(4, 5);
