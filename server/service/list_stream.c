@@ -20,9 +20,11 @@ list_stream_new(size_t max)
 	return s;
 }
 
-static void
-list_free(struct list_stream *s)
+void
+list_stream_free(struct list_stream *s)
 {
+	if (!s)
+		return;
 	sli_buf_free(&s->buf);
 	sli_free(s);
 }
@@ -60,7 +62,6 @@ pull(void *ctx, uint8_t *dst, size_t room)
 	memcpy(&n, sli_buf_data(&s->buf), sizeof(n));
 	memcpy(dst, sli_buf_data(&s->buf) + sizeof(n), n);
 	sli_buf_consume(&s->buf, sizeof(n) + n);
-	/* An empty message has no bytes to carry its end: see add. */
 	return n;
 }
 
@@ -68,7 +69,7 @@ static void
 gone(void *ctx, enum sli_err why)
 {
 	(void)why;
-	list_free(ctx);
+	list_stream_free(ctx);
 }
 
 static const struct svc_stream_ops ops = {.pull = pull, .gone = gone};
@@ -78,7 +79,7 @@ list_stream_send(struct list_stream *s, struct svc_call c)
 {
 	s->call = c;
 	if (svc_open(c, &ops, s) != SLI_OK) {
-		list_free(s);
+		list_stream_free(s);
 		return;
 	}
 	svc_ready(c);

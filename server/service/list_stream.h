@@ -13,6 +13,7 @@ struct list_stream;
 SLI_MUST struct list_stream *list_stream_new(size_t max);
 /* Encode and append one message; after a failure more are ignored. */
 void list_stream_add(struct list_stream *s, const ProtobufCMessage *m);
+void list_stream_free(struct list_stream *s);
 /* Open the call and send; takes ownership of s, also when c is stale. */
 void list_stream_send(struct list_stream *s, struct svc_call c);
 

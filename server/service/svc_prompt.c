@@ -143,7 +143,7 @@ static enum sli_err
 make_blocks(struct prompt *p, struct sli_errinfo *ei)
 {
 	struct sli_slice in = sli_buf_slice(&p->content);
-	struct sli_json_writer w;
+	struct sli_jw w;
 	enum sli_err e;
 	if (!p->is_text) {
 		e = sli_buf_append(&p->blocks, in.p, in.n);
@@ -151,16 +151,14 @@ make_blocks(struct prompt *p, struct sli_errinfo *ei)
 		return sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "prompt",
 		    "the text is not valid UTF-8");
 	} else {
-		sli_json_writer_init(&w, &p->blocks);
-		sli_json_array_begin(&w);
-		sli_json_object_begin(&w);
-		sli_json_key(&w, "type");
-		sli_json_string(&w, sli_slice_str("text"));
-		sli_json_key(&w, "text");
-		sli_json_string(&w, in);
-		sli_json_object_end(&w);
-		sli_json_array_end(&w);
-		e = sli_json_writer_finish(&w);
+		sli_jw_init(&w, &p->blocks);
+		sli_jw_array(&w);
+		sli_jw_object(&w);
+		sli_jw_kcstr(&w, "type", "text");
+		sli_jw_kstr(&w, "text", in);
+		sli_jw_end(&w);
+		sli_jw_end(&w);
+		e = sli_jw_done(&w);
 	}
 	if (e != SLI_OK)
 		return sli_fail(ei, e, 0, "prompt", "the prompt is too long");
