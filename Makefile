@@ -43,7 +43,7 @@ WARN.gcc  := -Wlogical-op -Wduplicated-cond -Wduplicated-branches \
 WARN.clang := -Wcomma -Wunreachable-code -Wassign-enum \
              -Wconditional-uninitialized -Wextra-semi -Wthread-safety
 CCKIND    := $(if $(findstring clang,$(shell $(CC) --version 2>&1)),clang,gcc)
-INC       := -Icommon -Iserver -Iclient/include -I$(B)/proto
+INC       := -Icommon -Iserver -Iclient/include -isystem $(B)/proto
 DEF       := -DSLUICE_VERSION='"$(VERSION)"'
 ALLC      := $(CSTD) $(OPT.$(V)) -fPIC -fvisibility=hidden $(INC) $(DEF) \
              -pthread -MMD -MP $(CFLAGS)

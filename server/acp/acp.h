@@ -68,6 +68,7 @@ struct acp_open {
 	int policy;               /* enum sli_perm_policy */
 	struct sli_limits limits; /* "acp.*" are read */
 	int64_t created_ms;
+	void *user; /* acp_session_user, before the first call to the sink */
 	/* what is already known when it is loaded from the store */
 	int restored;
 	int state;

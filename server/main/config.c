@@ -47,8 +47,8 @@ config_fini(struct config *c)
 static enum sli_err
 bad(struct sli_errinfo *ei, const char *key, const char *want)
 {
-	return sli_fail(ei, SLI_E_CONFIG, 0, "config", "%s: expected %s", key,
-	    want);
+	return sli_fail(
+	    ei, SLI_E_CONFIG, 0, "config", "%s: expected %s", key, want);
 }
 
 static enum sli_err
@@ -154,8 +154,8 @@ set_log_level(struct config *c, const char *value, struct sli_errinfo *ei)
 }
 
 static enum sli_err
-set_yes_no(int *field, const char *key, const char *value,
-    struct sli_errinfo *ei)
+set_yes_no(
+    int *field, const char *key, const char *value, struct sli_errinfo *ei)
 {
 	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
 		return bad(ei, key, "yes or no");
@@ -164,8 +164,7 @@ set_yes_no(int *field, const char *key, const char *value,
 }
 
 static enum sli_err
-set_limit(
-    struct config *c, const char *key, const char *value,
+set_limit(struct config *c, const char *key, const char *value,
     struct sli_errinfo *ei)
 {
 	struct sli_limit_kv kv = {key, value};
@@ -179,8 +178,8 @@ config_set(
 	if (*value == '\0')
 		return bad(ei, key, "a value");
 	if (strcmp(key, "listen") == 0)
-		return add_string(c->listen, &c->nlisten, CONFIG_LISTEN_MAX,
-		    key, value, ei);
+		return add_string(
+		    c->listen, &c->nlisten, CONFIG_LISTEN_MAX, key, value, ei);
 	if (strcmp(key, "state") == 0)
 		return set_string(&c->state, value, ei);
 	if (strcmp(key, "user") == 0)
@@ -309,8 +308,8 @@ config_print(const struct config *c)
 			(void)printf(" %s", c->agents[i].argv[k]);
 		(void)printf("\n");
 	}
-	(void)printf("insecure_loopback %s\n",
-	    c->insecure_loopback ? "yes" : "no");
+	(void)printf(
+	    "insecure_loopback %s\n", c->insecure_loopback ? "yes" : "no");
 	(void)printf("log_level %s\n", level_names[c->log_level]);
 	for (unsigned i = 0; i < SLI_L__N; i++) {
 		const struct sli_limit_info *l =
@@ -324,8 +323,8 @@ config_print(const struct config *c)
 void
 config_print_keys(void)
 {
-#define SLUICED_KEY(key, arg, text) (void)printf("%-18s %s\n    %s\n", #key, \
-	arg, text);
+#define SLUICED_KEY(key, arg, text) \
+	(void)printf("%-18s %s\n    %s\n", #key, arg, text);
 #include "main/config.keys.h"
 #undef SLUICED_KEY
 }

@@ -49,11 +49,10 @@ void config_fini(struct config *c);
 SLI_MUST enum sli_err config_read(
     struct config *c, const char *path, struct sli_errinfo *ei);
 /* One "keyword value" pair, as from a line or a flag. */
-SLI_MUST enum sli_err config_set(struct config *c, const char *key,
-    char *value, struct sli_errinfo *ei);
+SLI_MUST enum sli_err config_set(
+    struct config *c, const char *key, char *value, struct sli_errinfo *ei);
 /* Fill what was not given: state directory, default listener. */
-SLI_MUST enum sli_err config_finish(
-    struct config *c, struct sli_errinfo *ei);
+SLI_MUST enum sli_err config_finish(struct config *c, struct sli_errinfo *ei);
 /* Print the effective values in the file's own format (sluiced -T). */
 void config_print(const struct config *c);
 /* The keywords with their argument forms and texts, for usage and docs. */

@@ -48,6 +48,7 @@ agent_up(void *ctx, struct vm_proc *proc, const struct sli_errinfo *ei)
 {
 	struct starting *st = ctx;
 	struct acp_session *s = find(st);
+	struct svc_session *u = NULL;
 	struct running *r = NULL;
 	int fds[3];
 
@@ -67,7 +68,7 @@ agent_up(void *ctx, struct vm_proc *proc, const struct sli_errinfo *ei)
 	}
 	r->who = *st;
 	vm_proc_on_exit(proc, agent_ended, r);
-	struct svc_session *u = acp_session_user(s);
+	u = acp_session_user(s);
 	if (u->unwanted >= st->generation) {
 		/* Killed while it started: its stdio closes with the return. */
 		vm_proc_kill_tree(proc);
@@ -93,6 +94,51 @@ command(struct svc *svc, const Sluice__V1__SessionOpenRequest *o)
 	return NULL;
 }
 
+/* Everything that vm_exec needs; argv and env are copied there. */
+static enum sli_err
+launch(struct svc *svc, struct svc_session *u, struct vm *vm,
+    struct starting *st, struct sli_errinfo *ei)
+{
+	const Sluice__V1__SessionOpenRequest *o = u->open;
+	const char *const *argv = command(svc, o);
+	const char **av = NULL;
+	struct vm_kv *env = NULL;
+	size_t n = 0;
+	if (!argv) {
+		enum sli_err e = sli_fail(ei, SLI_E_NOT_FOUND, 0, "agent",
+		    "agent \"%.40s\" is no longer registered", o->agent);
+		sli_errinfo_reason(ei, "agent_unknown");
+		return e;
+	}
+	if (o->how_case == SLUICE__V1__SESSION_OPEN_REQUEST__HOW_COMMAND)
+		n = o->command->n_argv;
+	else
+		while (argv[n])
+			n++;
+	av = sli_calloc(n + 1, sizeof(*av));
+	env = sli_calloc(o->n_env + 1, sizeof(*env));
+	if (!av || !env) {
+		sli_free(av);
+		sli_free(env);
+		return sli_fail(ei, SLI_E_NOMEM, 0, "agent", "out of memory");
+	}
+	memcpy(av, argv, n * sizeof(*av));
+	for (size_t i = 0; i < o->n_env; i++)
+		env[i] = (struct vm_kv){o->env[i]->key, o->env[i]->value};
+	struct vm_exec_spec spec = {
+	    .argv = av,
+	    .env = env,
+	    .nenv = (unsigned)o->n_env,
+	    .cwd = o->cwd[0] ? o->cwd : NULL,
+	    .flags = VM_EXEC_RAW | VM_EXEC_AWAKE,
+	    .session = u->id,
+	};
+	vm_exec(vm, &spec, agent_up, st);
+	sli_free(env);
+	sli_free(av);
+	return SLI_OK;
+}
+
 static void
 do_spawn(void *ctx, struct acp_session *s, uint32_t generation)
 {
@@ -102,64 +148,22 @@ do_spawn(void *ctx, struct acp_session *s, uint32_t generation)
 	struct sli_errinfo ei = {0};
 	struct vm *vm = vm_find(svc->vms, &self, u->vm);
 	struct starting *st = sli_zalloc(sizeof(*st));
-	const char *const *argv = NULL;
-	struct vm_kv *env = sli_calloc(u->open->n_env + 1, sizeof(*env));
-	const char **av = NULL;
-
-	if (!st || !env) {
+	if (!st) {
 		(void)sli_fail(&ei, SLI_E_NOMEM, 0, "agent", "out of memory");
-		goto fail;
-	}
-	if (!vm) {
+	} else if (!vm) {
 		(void)sli_fail(&ei, SLI_E_NOT_FOUND, 0, "agent",
 		    "its VM has been deleted");
 		sli_errinfo_reason(&ei, "vm_deleted");
-		goto fail;
+	} else {
+		st->svc = svc;
+		st->tenant = u->tenant;
+		st->generation = generation;
+		sli_strlcpy(st->session, u->id, sizeof(st->session));
+		if (launch(svc, u, vm, st, &ei) == SLI_OK)
+			return;
 	}
-	argv = command(svc, u->open);
-	if (!argv) {
-		(void)sli_fail(&ei, SLI_E_NOT_FOUND, 0, "agent",
-		    "agent \"%.40s\" is no longer registered",
-		    u->open->agent);
-		sli_errinfo_reason(&ei, "agent_unknown");
-		goto fail;
-	}
-	if (u->open->how_case ==
-	    SLUICE__V1__SESSION_OPEN_REQUEST__HOW_COMMAND) {
-		size_t n = u->open->command->n_argv;
-		av = sli_calloc(n + 1, sizeof(*av));
-		if (!av) {
-			(void)sli_fail(
-			    &ei, SLI_E_NOMEM, 0, "agent", "out of memory");
-			goto fail;
-		}
-		memcpy(av, argv, n * sizeof(*av));
-		argv = av;
-	}
-	for (size_t i = 0; i < u->open->n_env; i++)
-		env[i] = (struct vm_kv){
-		    u->open->env[i]->key, u->open->env[i]->value};
-	st->svc = svc;
-	st->tenant = u->tenant;
-	st->generation = generation;
-	sli_strlcpy(st->session, u->id, sizeof(st->session));
-	struct vm_exec_spec spec = {
-	    .argv = argv,
-	    .env = env,
-	    .nenv = (unsigned)u->open->n_env,
-	    .cwd = u->open->cwd[0] ? u->open->cwd : NULL,
-	    .flags = VM_EXEC_RAW | VM_EXEC_AWAKE,
-	    .session = u->id,
-	};
-	vm_exec(vm, &spec, agent_up, st);
-	st = NULL;
-	goto out;
-fail:
 	acp_agent_failed(s, generation, &ei);
-out:
 	sli_free(st);
-	sli_free(env);
-	sli_free(av);
 }
 
 static struct vm_proc *
@@ -251,8 +255,8 @@ page_done(
 }
 
 static void
-do_page_back(void *ctx, struct acp_session *s, uint64_t from,
-    acp_page_fn *done, void *done_ctx)
+do_page_back(void *ctx, struct acp_session *s, uint64_t from, acp_page_fn *done,
+    void *done_ctx)
 {
 	struct svc *svc = ctx;
 	struct back *b = sli_zalloc(sizeof(*b));

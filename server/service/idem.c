@@ -64,8 +64,8 @@ svc_idem_free(struct svc_idem *t)
 
 /* "TENANT\0METHOD\0KEY" in one allocation. */
 static uint8_t *
-entry_name(uint64_t tenant, const char *method, struct sli_slice key,
-    size_t *ret_len)
+entry_name(
+    uint64_t tenant, const char *method, struct sli_slice key, size_t *ret_len)
 {
 	size_t m = strlen(method) + 1;
 	uint8_t *p = sli_alloc(sizeof(tenant) + m + key.n);

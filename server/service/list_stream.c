@@ -34,6 +34,8 @@ list_stream_add(struct list_stream *s, const ProtobufCMessage *m)
 {
 	if (s->ei.code != SLI_OK)
 		return;
+	if (!m)
+		return;
 	uint32_t n = (uint32_t)protobuf_c_message_get_packed_size(m);
 	uint8_t *p = sli_buf_reserve(&s->buf, sizeof(n) + n);
 	if (!p) {
@@ -50,17 +52,18 @@ static size_t
 pull(void *ctx, uint8_t *dst, size_t room)
 {
 	struct list_stream *s = ctx;
+	struct sli_slice rest = sli_buf_slice(&s->buf);
 	uint32_t n = 0;
 	(void)room;
-	if (sli_buf_len(&s->buf) == 0) {
+	if (rest.n < sizeof(n) || !rest.p) {
 		if (s->ei.code != SLI_OK)
 			svc_fail(s->call, &s->ei);
 		else
 			svc_finish(s->call);
 		return 0;
 	}
-	memcpy(&n, sli_buf_data(&s->buf), sizeof(n));
-	memcpy(dst, sli_buf_data(&s->buf) + sizeof(n), n);
+	memcpy(&n, rest.p, sizeof(n));
+	memcpy(dst, rest.p + sizeof(n), n);
 	sli_buf_consume(&s->buf, sizeof(n) + n);
 	return n;
 }

@@ -13,11 +13,11 @@
 
 #include <string.h>
 
-#define MARKS      128u          /* power of two */
-#define MARK_EVERY (8u << 10)    /* stream bytes between two marks */
-#define CHUNK_MAX  (32u << 10)   /* ExecData.data */
-#define OVERHEAD   64u           /* encoding around one chunk, at most */
-#define STDIN_MAX  (16u << 20)   /* above any window that we grant */
+#define MARKS      128u        /* power of two */
+#define MARK_EVERY (8u << 10)  /* stream bytes between two marks */
+#define CHUNK_MAX  (32u << 10) /* ExecData.data */
+#define OVERHEAD   64u         /* encoding around one chunk, at most */
+#define STDIN_MAX  (16u << 20) /* above any window that we grant */
 
 struct mark {
 	uint64_t wire; /* stream offset */
@@ -238,7 +238,7 @@ message(void *ctx, struct sli_slice msg)
 	case SLUICE__V1__EXEC_INPUT__KIND_SIGNAL:
 		/* A signal to what has just ended is not an error. */
 		if (s->proc && vm_proc_signal(s->proc, in->signal) ==
-			SLI_E_INVALID_ARGUMENT) {
+				   SLI_E_INVALID_ARGUMENT) {
 			fail_input(s, "no such signal");
 			return;
 		}

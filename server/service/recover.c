@@ -38,8 +38,9 @@ load_vm(void *ctx, const struct store_vm_row *row)
 	}
 	if (svc_vm_spec(req, &self, row->id, row->created_ms, &spec, &mem,
 		w->ei) != SLI_OK ||
-	    !vm_adopt_stopped(w->svc->vms, &spec, "the server was restarted; "
-						  "its disk was in memory"))
+	    !vm_adopt_stopped(w->svc->vms, &spec,
+		"the server was restarted; "
+		"its disk was in memory"))
 		w->err = SLI_E_NOMEM;
 	w->vms++;
 	sli_free(mem);
@@ -138,8 +139,7 @@ settle(struct svc *svc, struct svc_session *u, struct left *l,
 	if (e == SLI_OK)
 		e = store_load_perms(svc->store, u->id, left_perm, l, ei);
 	if (e == SLI_OK)
-		acp_recover(
-		    s, l->turns, l->nturns, l->pending, l->npending);
+		acp_recover(s, l->turns, l->nturns, l->pending, l->npending);
 	return e;
 }
 
@@ -161,9 +161,9 @@ svc_recover(struct svc *svc, struct sli_errinfo *ei)
 		e = settle(svc, u, l, ei);
 	sli_free(l);
 	if (e != SLI_OK)
-		return ei->code != SLI_OK
-		    ? ei->code
-		    : sli_fail(ei, e, 0, "recover", "%s", sli_err_text(e));
+		return ei->code != SLI_OK ? ei->code
+					  : sli_fail(ei, e, 0, "recover", "%s",
+						sli_err_text(e));
 	if (w.vms || w.sessions)
 		sli_log(SLI_LOG_NOTICE, "service", "recovered",
 		    "vms=%u sessions=%u", w.vms, w.sessions);

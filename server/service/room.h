@@ -21,8 +21,8 @@ struct svc {
 	struct service_cfg cfg;
 	struct svc_idem *idem;
 	struct sli_map *sessions; /* id -> struct svc_session */
-	int64_t started_ms; /* monotonic */
-	int draining; /* 0 no, 1 waiting for turns, 2 ending them */
+	int64_t started_ms;       /* monotonic */
+	int draining;             /* 0 no, 1 waiting for turns, 2 ending them */
 	int64_t drain_until_ms;
 	struct loop_timer drain_timer;
 	void (*drained)(void *ctx);
@@ -59,9 +59,8 @@ extern const struct vm_sink svc_vm_sink;   /* glue_vm.c */
 void svc_store_pressure(void *ctx, const char *sid, int full);
 
 /* Fill the engine's limits from the server's, then "acp.*" of the request. */
-SLI_MUST enum sli_err svc_acp_limits(struct svc *svc,
-    Sluice__V1__KeyValue **kv, size_t n, struct acp_limits *ret,
-    struct sli_errinfo *ei);
+SLI_MUST enum sli_err svc_acp_limits(struct svc *svc, Sluice__V1__KeyValue **kv,
+    size_t n, struct sli_limits *ret, struct sli_errinfo *ei);
 /* A VmCreateRequest as the engine's spec; arrays live in *ret_mem (freed by
  * the caller with sli_free), strings in the request. */
 SLI_MUST enum sli_err svc_vm_spec(const Sluice__V1__VmCreateRequest *req,
@@ -81,6 +80,13 @@ const char *svc_idem_get(const struct svc_idem *t, uint64_t tenant,
 void svc_idem_put(struct svc_idem *t, uint64_t tenant, const char *method,
     struct sli_slice key, const char *id);
 
+/* protobuf-c's strings are not const; what is packed is not written to. */
+static inline char *
+svc_str(const char *s)
+{
+	return s ? (char *)(uintptr_t)s : (char *)(uintptr_t) "";
+}
+
 /* --- shared encoders ------------------------------------------------------*/
 
 /* Fill a SessionInfo that borrows from s and u; chain needs 32 bytes. */
@@ -89,13 +95,15 @@ void svc_session_info(struct svc *svc, struct acp_session *s,
 /* A Permission that borrows from the engine's record; opts and optp have room
  * for SVC_OPTIONS_MAX. */
 #define SVC_OPTIONS_MAX 32
+
 struct svc_perm_msg {
 	Sluice__V1__Permission m;
 	Sluice__V1__PermissionOption opt[SVC_OPTIONS_MAX];
 	Sluice__V1__PermissionOption *optp[SVC_OPTIONS_MAX];
 };
-void svc_perm_fill(struct svc_perm_msg *out, const char *session,
-    const struct acp_perm *p);
+
+void svc_perm_fill(
+    struct svc_perm_msg *out, const char *session, const struct acp_perm *p);
 /* Fail the call with one sentence. */
 void svc_refuse(struct svc_call c, enum sli_err code, const char *where,
     const char *fmt, ...) SLI_PRINTF(4, 5);
@@ -107,8 +115,8 @@ struct vm *svc_find_vm(struct svc *svc, struct svc_call c, const char *id);
 /* --- handlers -------------------------------------------------------------*/
 
 #define SVC_HANDLER(name) \
-	void name(struct svc *svc, struct svc_call c, \
-	    const ProtobufCMessage *req)
+	void name(        \
+	    struct svc *svc, struct svc_call c, const ProtobufCMessage *req)
 
 SVC_HANDLER(svc_server_echo);
 SVC_HANDLER(svc_server_info);

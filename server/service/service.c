@@ -85,8 +85,8 @@ nomem:
 }
 
 enum sli_err
-service_new(const struct service_cfg *cfg, struct svc **ret,
-    struct sli_errinfo *ei)
+service_new(
+    const struct service_cfg *cfg, struct svc **ret, struct sli_errinfo *ei)
 {
 	struct svc *svc = sli_zalloc(sizeof(*svc));
 	if (!svc)
@@ -117,8 +117,7 @@ service_free(struct svc *svc)
 		store_close(svc->store);
 	size_t pos = 0;
 	struct svc_session *u;
-	while (svc->sessions &&
-	    (u = sli_map_next(svc->sessions, &pos)) != NULL)
+	while (svc->sessions && (u = sli_map_next(svc->sessions, &pos)) != NULL)
 		svc_session_free(u);
 	sli_map_free(svc->sessions);
 	svc_idem_free(svc->idem);
@@ -190,30 +189,30 @@ const struct svc_method *
 service_methods(void)
 {
 	static const struct svc_method table[] = {
-	    {1, svc_server_echo},
-	    {2, svc_server_info},
-	    {3, svc_server_stats},
-	    {4, svc_server_doctor},
-	    {16, svc_vms_create},
-	    {17, svc_vms_get},
-	    {18, svc_vms_list},
-	    {19, svc_vms_delete},
-	    {32, svc_processes_exec},
-	    {33, svc_processes_attach},
-	    {34, svc_processes_list},
-	    {35, svc_processes_kill},
-	    {48, svc_sessions_open},
-	    {49, svc_sessions_get},
-	    {50, svc_sessions_list},
-	    {51, svc_sessions_prompt},
-	    {52, svc_sessions_cancel},
+	    {1,  svc_server_echo         },
+	    {2,  svc_server_info         },
+	    {3,  svc_server_stats        },
+	    {4,  svc_server_doctor       },
+	    {16, svc_vms_create          },
+	    {17, svc_vms_get             },
+	    {18, svc_vms_list            },
+	    {19, svc_vms_delete          },
+	    {32, svc_processes_exec      },
+	    {33, svc_processes_attach    },
+	    {34, svc_processes_list      },
+	    {35, svc_processes_kill      },
+	    {48, svc_sessions_open       },
+	    {49, svc_sessions_get        },
+	    {50, svc_sessions_list       },
+	    {51, svc_sessions_prompt     },
+	    {52, svc_sessions_cancel     },
 	    {53, svc_sessions_permissions},
-	    {54, svc_sessions_permit},
-	    {55, svc_sessions_unload},
-	    {56, svc_sessions_delete},
-	    {57, svc_sessions_history},
-	    {58, svc_sessions_subscribe},
-	    {0, NULL},
+	    {54, svc_sessions_permit     },
+	    {55, svc_sessions_unload     },
+	    {56, svc_sessions_delete     },
+	    {57, svc_sessions_history    },
+	    {58, svc_sessions_subscribe  },
+	    {0,  NULL		    },
 	};
 	return table;
 }

@@ -33,12 +33,12 @@ struct service_cfg {
 
 /* Opens the store, starts the engines, loads and recovers what is stored.
  * Blocks; called before the loop runs. */
-SLI_MUST enum sli_err service_new(const struct service_cfg *cfg,
-    struct svc **ret, struct sli_errinfo *ei);
+SLI_MUST enum sli_err service_new(
+    const struct service_cfg *cfg, struct svc **ret, struct sli_errinfo *ei);
 /* No new work; running turns get drain_ms, then become lost. done is called
  * once when nothing runs any more. */
-void service_drain(struct svc *svc, int64_t drain_ms,
-    void (*done)(void *ctx), void *ctx);
+void service_drain(
+    struct svc *svc, int64_t drain_ms, void (*done)(void *ctx), void *ctx);
 /* Kills every VM, commits what is queued, closes. Blocks, bounded. */
 void service_free(struct svc *svc);
 /* The methods for conn/dispatch; ends with id 0. */

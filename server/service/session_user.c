@@ -34,8 +34,7 @@ svc_session_new(struct svc *svc, const char *id, uint64_t tenant,
 	return u;
 nomem:
 	if (u)
-		sluice__v1__session_open_request__free_unpacked(
-		    u->open, NULL);
+		sluice__v1__session_open_request__free_unpacked(u->open, NULL);
 	sli_free(u);
 	(void)sli_fail(ei, SLI_E_NOMEM, 0, "session", "out of memory");
 	return NULL;
@@ -63,7 +62,7 @@ svc_session_acp(struct svc *svc, const char *id)
 
 enum sli_err
 svc_acp_limits(struct svc *svc, Sluice__V1__KeyValue **kv, size_t n,
-    struct acp_limits *ret, struct sli_errinfo *ei)
+    struct sli_limits *ret, struct sli_errinfo *ei)
 {
 	struct sli_limits l = *svc->cfg.limits;
 	struct sli_limit_kv *list = sli_calloc(n + 1, sizeof(*list));
@@ -73,26 +72,7 @@ svc_acp_limits(struct svc *svc, Sluice__V1__KeyValue **kv, size_t n,
 		list[i] = (struct sli_limit_kv){kv[i]->key, kv[i]->value};
 	enum sli_err e = sli_limits_apply(&l, list, n, "acp.", ei);
 	sli_free(list);
-	if (e != SLI_OK)
-		return e;
-	*ret = (struct acp_limits){
-	    .max_line_bytes = sli_limits_get(&l, SLI_L_ACP_MAX_LINE),
-	    .message_total_bytes = sli_limits_get(&l, SLI_L_ACP_MESSAGE_TOTAL),
-	    .turn_total_bytes = sli_limits_get(&l, SLI_L_ACP_TURN_TOTAL),
-	    .prompt_bytes = sli_limits_get(&l, SLI_L_ACP_PROMPT),
-	    .initialize_ms = sli_limits_get(&l, SLI_L_ACP_INITIALIZE),
-	    .new_session_ms = sli_limits_get(&l, SLI_L_ACP_NEW_SESSION),
-	    .load_ms = sli_limits_get(&l, SLI_L_ACP_LOAD),
-	    .spawn_ms = sli_limits_get(&l, SLI_L_ACP_SPAWN),
-	    .turn_deadline_ms = sli_limits_get(&l, SLI_L_ACP_TURN_DEADLINE),
-	    .permission_ms = sli_limits_get(&l, SLI_L_ACP_PERMISSION),
-	    .cancel_grace_ms = sli_limits_get(&l, SLI_L_ACP_CANCEL_GRACE),
-	    .preamble_bytes = sli_limits_get(&l, SLI_L_ACP_PREAMBLE),
-	    .stderr_tail_bytes = sli_limits_get(&l, SLI_L_ACP_STDERR_TAIL),
-	    .restarts_per_hour = sli_limits_get(&l, SLI_L_ACP_RESTARTS),
-	    .queued_turns = sli_limits_get(&l, SLI_L_ACP_QUEUED_PROMPTS),
-	    .pending_permissions =
-		sli_limits_get(&l, SLI_L_ACP_PENDING_PERMISSIONS),
-	};
-	return SLI_OK;
+	if (e == SLI_OK)
+		*ret = l;
+	return e;
 }

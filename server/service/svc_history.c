@@ -80,7 +80,7 @@ put_gap(uint8_t *dst, const struct store_item *it)
 	m.gap = &g;
 	g.first = it->first_lost;
 	g.last = it->last_lost;
-	g.reason = it->reason ? it->reason : "";
+	g.reason = svc_str(it->reason);
 	return put(dst, &m);
 }
 
@@ -110,8 +110,7 @@ static size_t
 put_state(struct evstream *s, struct acp_session *a, uint8_t *dst)
 {
 	Sluice__V1__EventMessage m = SLUICE__V1__EVENT_MESSAGE__INIT;
-	Sluice__V1__SubscriptionState st =
-	    SLUICE__V1__SUBSCRIPTION_STATE__INIT;
+	Sluice__V1__SubscriptionState st = SLUICE__V1__SUBSCRIPTION_STATE__INIT;
 	struct svc_perm_msg *perm = NULL;
 	Sluice__V1__Permission *pend[PENDING_SHOWN];
 	struct acp_info in;
@@ -130,9 +129,8 @@ put_state(struct evstream *s, struct acp_session *a, uint8_t *dst)
 	st.state = (Sluice__V1__SessionState)in.state;
 	st.turn = in.turn;
 	perm = sli_calloc(PENDING_SHOWN, sizeof(*perm));
-	for (unsigned i = 0; perm && i < PENDING_SHOWN &&
-	     acp_perm_get(a, i, &p);
-	     i++) {
+	for (unsigned i = 0;
+	     perm && i < PENDING_SHOWN && acp_perm_get(a, i, &p); i++) {
 		/* Tool call and options stand in the event; here they would
 		 * not fit beside each other. */
 		p.tool_call = sli_slice_of(NULL, 0);
@@ -251,7 +249,7 @@ is_empty(const Sluice__V1__HistoryRequest *r, uint64_t low, uint64_t head)
 	if (head == 0 || r->after >= head)
 		return 1;
 	return r->before != 0 &&
-	    (r->before <= low || r->before <= r->after + 1);
+	       (r->before <= low || r->before <= r->after + 1);
 }
 
 static size_t

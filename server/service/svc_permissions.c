@@ -11,26 +11,26 @@
 #define LIST_MAX (8u << 20)
 
 void
-svc_perm_fill(struct svc_perm_msg *out, const char *session,
-    const struct acp_perm *p)
+svc_perm_fill(
+    struct svc_perm_msg *out, const char *session, const struct acp_perm *p)
 {
 	Sluice__V1__Permission *m = &out->m;
 	sluice__v1__permission__init(m);
-	m->session = session;
+	m->session = svc_str(session);
 	m->request = p->request;
 	m->turn = p->turn;
 	m->state = (Sluice__V1__PermissionState)p->state;
 	m->created_ms = (uint64_t)p->created_ms;
 	m->expires_ms = (uint64_t)p->expires_ms;
-	m->title = p->title ? p->title : "";
+	m->title = svc_str(p->title);
 	m->tool_call.data = (uint8_t *)(uintptr_t)p->tool_call.p;
 	m->tool_call.len = p->tool_call.n;
 	m->n_options = SLI_MIN(p->noptions, SVC_OPTIONS_MAX);
 	for (size_t i = 0; i < m->n_options; i++) {
 		sluice__v1__permission_option__init(&out->opt[i]);
-		out->opt[i].option = p->options[i].id;
-		out->opt[i].name = p->options[i].name;
-		out->opt[i].kind = p->options[i].kind;
+		out->opt[i].option = svc_str(p->options[i].id);
+		out->opt[i].name = svc_str(p->options[i].name);
+		out->opt[i].kind = svc_str(p->options[i].kind);
 		out->optp[i] = &out->opt[i];
 	}
 	m->options = out->optp;
@@ -86,11 +86,10 @@ permit_done(void *ctx, struct sli_slice option, int repeated,
 	if (ei && ei->code != SLI_OK) {
 		svc_fail(p->call, ei);
 	} else if (option.n &&
-	    !(text = sli_strndup((const char *)option.p, option.n))) {
-		svc_refuse(
-		    p->call, SLI_E_NOMEM, "permission", "out of memory");
+		   !(text = sli_strndup((const char *)option.p, option.n))) {
+		svc_refuse(p->call, SLI_E_NOMEM, "permission", "out of memory");
 	} else {
-		m.option = text ? text : "";
+		m.option = svc_str(text);
 		m.repeated_key = repeated;
 		svc_reply(p->call, &m.base);
 	}
@@ -108,7 +107,7 @@ SVC_HANDLER(svc_sessions_permit)
 	if (r->answer_case == SLUICE__V1__PERMIT_REQUEST__ANSWER_OPTION) {
 		option = r->option;
 	} else if (r->answer_case != SLUICE__V1__PERMIT_REQUEST__ANSWER_DENY ||
-	    !r->deny) {
+		   !r->deny) {
 		svc_refuse(c, SLI_E_INVALID_ARGUMENT, "permission",
 		    "name an option, or deny; no answer is never a yes");
 		return;

@@ -50,6 +50,7 @@ SVC_HANDLER(svc_processes_exec)
 	}
 	const char **argv = sli_calloc(s->n_argv + 1, sizeof(*argv));
 	struct vm_kv *env = sli_calloc(s->n_env + 1, sizeof(*env));
+	struct vm_exec_spec spec;
 	struct sli_slice tp = svc_traceparent(c);
 	char *trace = tp.n ? sli_strndup((const char *)tp.p, tp.n) : NULL;
 	if (!argv || !env || (tp.n && !trace)) {
@@ -59,7 +60,7 @@ SVC_HANDLER(svc_processes_exec)
 	memcpy(argv, s->argv, s->n_argv * sizeof(*argv));
 	for (size_t i = 0; i < s->n_env; i++)
 		env[i] = (struct vm_kv){s->env[i]->key, s->env[i]->value};
-	struct vm_exec_spec spec = {
+	spec = (struct vm_exec_spec){
 	    .argv = argv,
 	    .env = env,
 	    .nenv = (unsigned)s->n_env,
@@ -68,7 +69,7 @@ SVC_HANDLER(svc_processes_exec)
 	    .gid = s->gid,
 	    .timeout_ms = s->timeout_ms,
 	    .flags = (s->detach ? VM_EXEC_DETACH : 0u) |
-		(s->keep_awake ? VM_EXEC_AWAKE : 0u),
+		     (s->keep_awake ? VM_EXEC_AWAKE : 0u),
 	    .traceparent = trace,
 	};
 	proc_stream_exec(c, vm, &spec);
@@ -139,8 +140,8 @@ add_info(struct list_stream *out, struct vm_proc *p)
 	m.pid = vm_proc_pid(p);
 	while (argv[m.n_argv])
 		m.n_argv++;
-	m.argv = (const char **)(uintptr_t)argv;
-	m.state = st ? "exited" : "running";
+	m.argv = (char **)(uintptr_t)argv;
+	m.state = svc_str(st ? "exited" : "running");
 	if (st) {
 		proc_stream_exit(st, &ex);
 		m.exit = &ex;
@@ -149,7 +150,7 @@ add_info(struct list_stream *out, struct vm_proc *p)
 	m.output_start = vm_output_start(p);
 	m.output_end = vm_output_end(p);
 	m.detached = vm_proc_detached(p);
-	m.session = session ? session : "";
+	m.session = svc_str(session);
 	list_stream_add(out, &m.base);
 }
 

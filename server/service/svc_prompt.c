@@ -25,7 +25,7 @@ struct prompt {
 	int64_t deadline_ms;
 	uint8_t key[KEY_MAX];
 	size_t key_len;
-	uint8_t hash[SLI_HASH_LEN];
+	uint8_t hash[SLI_HASH_BYTES];
 	int busy; /* an engine or the store will call back */
 	int gone; /* the stream is over; free when not busy */
 };
@@ -66,8 +66,7 @@ refuse(struct prompt *p, enum sli_err code, const char *textp)
 }
 
 static void
-accepted(
-    void *ctx, const struct acp_accepted *a, const struct sli_errinfo *ei)
+accepted(void *ctx, const struct acp_accepted *a, const struct sli_errinfo *ei)
 {
 	struct prompt *p = ctx;
 	if (a)
@@ -89,7 +88,7 @@ static int
 known_live(struct prompt *p, struct acp_session *s)
 {
 	uint64_t turn = 0, seq = 0;
-	uint8_t hash[SLI_HASH_LEN];
+	uint8_t hash[SLI_HASH_BYTES];
 	int outcome = 0;
 	if (p->key_len == 0 ||
 	    !acp_turn_by_key(s, sli_slice_of(p->key, p->key_len), &turn, &seq,
@@ -116,8 +115,8 @@ submit(struct prompt *p, struct acp_session *s)
 }
 
 static void
-key_looked_up(void *ctx, const struct store_turn_row *row,
-    const struct sli_errinfo *ei)
+key_looked_up(
+    void *ctx, const struct store_turn_row *row, const struct sli_errinfo *ei)
 {
 	struct prompt *p = ctx;
 	struct acp_session *s = acp_find(p->svc->acp, &p->who, p->session);
@@ -125,7 +124,7 @@ key_looked_up(void *ctx, const struct store_turn_row *row,
 		svc_fail(p->call, ei);
 	else if (!s)
 		refuse(p, SLI_E_NOT_FOUND, "the session has been deleted");
-	else if (row && memcmp(row->prompt_hash, p->hash, SLI_HASH_LEN) != 0)
+	else if (row && memcmp(row->prompt_hash, p->hash, SLI_HASH_BYTES) != 0)
 		conflict(p);
 	else if (row)
 		answer(p, row->turn, row->first_seq, row->outcome, 1);
@@ -181,7 +180,7 @@ prompt_go(struct prompt *p)
 	} else if (make_blocks(p, &ei) != SLI_OK) {
 		svc_fail(p->call, &ei);
 	} else if (known_live(p, s)) {
-		; /* answered */
+		p->busy = 1; /* answered */
 	} else if (p->key_len) {
 		store_find_turn(p->svc->store, p->session,
 		    sli_slice_of(p->key, p->key_len), key_looked_up, p);
@@ -197,8 +196,8 @@ prompt_go(struct prompt *p)
 }
 
 static enum sli_err
-take_part(struct prompt *p, const Sluice__V1__PromptPart *m,
-    struct sli_errinfo *ei)
+take_part(
+    struct prompt *p, const Sluice__V1__PromptPart *m, struct sli_errinfo *ei)
 {
 	if (p->complete)
 		return sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "prompt",
@@ -210,8 +209,8 @@ take_part(struct prompt *p, const Sluice__V1__PromptPart *m,
 	if (sli_buf_append(&p->content, m->content.data, m->content.len) !=
 	    SLI_OK)
 		return sli_limit_refuse(ei, SLI_L_ACP_PROMPT,
-		    sli_buf_len(&p->content), m->content.len,
-		    p->content.max, "prompt");
+		    sli_buf_len(&p->content), m->content.len, p->content.max,
+		    "prompt");
 	return SLI_OK;
 }
 
@@ -259,8 +258,7 @@ static const struct svc_stream_ops ops = {
 };
 
 static struct prompt *
-prompt_new(struct svc *svc, struct svc_call c,
-    const Sluice__V1__PromptPart *m)
+prompt_new(struct svc *svc, struct svc_call c, const Sluice__V1__PromptPart *m)
 {
 	size_t max = sli_limits_get(svc->cfg.limits, SLI_L_ACP_PROMPT);
 	struct sli_slice key = svc_key(c);

@@ -35,7 +35,7 @@ SVC_HANDLER(svc_server_info)
 	(void)req;
 	vm_stats(svc->vms, &vms);
 	svc_conn_totals(c, &conn, &m.connections);
-	m.version = SLUICE_VERSION;
+	m.version = svc_str(SLUICE_VERSION);
 	m.boot_id.data = svc->cfg.boot_id;
 	m.boot_id.len = sizeof(svc->cfg.boot_id);
 	m.uptime_ms = (uint64_t)(sli_mono_ms() - svc->started_ms);
@@ -44,8 +44,8 @@ SVC_HANDLER(svc_server_info)
 	m.streams = conn.streams;
 	m.vms = (uint32_t)vms.vms;
 	m.sessions = (uint32_t)sli_map_count(svc->sessions);
-	m.principal = p->name;
-	m.role = role_names[p->role];
+	m.principal = svc_str(p->name);
+	m.role = svc_str(role_names[p->role]);
 	svc_reply(c, &m.base);
 }
 
@@ -56,10 +56,10 @@ add(struct list_stream *out, const char *name, const char *scope,
     uint64_t value, const char *unit)
 {
 	Sluice__V1__Stat m = SLUICE__V1__STAT__INIT;
-	m.name = name;
-	m.scope = scope;
+	m.name = svc_str(name);
+	m.scope = svc_str(scope);
 	m.value = value;
-	m.unit = unit;
+	m.unit = svc_str(unit);
 	list_stream_add(out, &m.base);
 }
 
@@ -93,8 +93,8 @@ add_objects(struct svc *svc, struct svc_call c, struct list_stream *out)
 		struct acp_info in;
 		acp_session_info(s, &in);
 		sli_snprintf(scope, sizeof(scope), "session:%s", in.id);
-		add(out, "held", scope,
-		    in.held + store_held(svc->store, in.id), "bytes");
+		add(out, "held", scope, in.held + store_held(svc->store, in.id),
+		    "bytes");
 		add(out, "superseded", scope, in.superseded, "events");
 	}
 	svc_each_conn(c, add_conn, out);
@@ -176,10 +176,10 @@ doctor_done(void *ctx, const struct vm_probe *probes, unsigned n,
 	}
 	for (unsigned i = 0; i < n; i++) {
 		Sluice__V1__DoctorLine m = SLUICE__V1__DOCTOR_LINE__INIT;
-		m.name = probes[i].name;
-		m.state = probes[i].state;
-		m.detail = probes[i].detail;
-		m.remedy = probes[i].remedy;
+		m.name = svc_str(probes[i].name);
+		m.state = svc_str(probes[i].state);
+		m.detail = svc_str(probes[i].detail);
+		m.remedy = svc_str(probes[i].remedy);
 		list_stream_add(out, &m.base);
 	}
 	list_stream_send(out, d->call);

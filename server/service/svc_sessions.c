@@ -13,25 +13,20 @@
 
 #define LIST_MAX (8u << 20)
 
-static_assert((int)SLI_SS_DELETED == SLUICE__V1__SESSION_STATE__SESSION_STATE_DELETED,
+static_assert(
+    (int)SLI_SS_DELETED == SLUICE__V1__SESSION_STATE__SESSION_STATE_DELETED,
     "states are the .proto's");
 static_assert((int)SLI_TO_BUDGET_EXCEEDED ==
-	SLUICE__V1__TURN_OUTCOME__TURN_OUTCOME_BUDGET_EXCEEDED,
+		  SLUICE__V1__TURN_OUTCOME__TURN_OUTCOME_BUDGET_EXCEEDED,
     "outcomes are the .proto's");
 static_assert((int)SLI_PS_CANCELED ==
-	SLUICE__V1__PERMISSION_STATE__PERMISSION_STATE_CANCELED,
+		  SLUICE__V1__PERMISSION_STATE__PERMISSION_STATE_CANCELED,
     "permission states are the .proto's");
 static_assert((int)SLI_PP_ALLOW_ALL ==
-	SLUICE__V1__PERMISSION_POLICY__PERMISSION_POLICY_ALLOW_ALL,
+		  SLUICE__V1__PERMISSION_POLICY__PERMISSION_POLICY_ALLOW_ALL,
     "policies are the .proto's");
 static_assert((int)SLI_EV_PROMPT == SLUICE__V1__EVENT_KIND__EVENT_KIND_PROMPT,
     "kinds are the .proto's");
-
-static const char *
-text(const char *s)
-{
-	return s ? s : "";
-}
 
 void
 svc_session_info(struct svc *svc, struct acp_session *s,
@@ -43,12 +38,12 @@ svc_session_info(struct svc *svc, struct acp_session *s,
 	sluice__v1__session_info__init(ret);
 	if (store_range(svc->store, in.id, &low, &head) != SLI_OK)
 		low = head = 0;
-	ret->session = in.id;
-	ret->vm = in.vm;
-	ret->agent = text(in.agent);
+	ret->session = svc_str(in.id);
+	ret->vm = svc_str(in.vm);
+	ret->agent = svc_str(in.agent);
 	ret->state = (Sluice__V1__SessionState)in.state;
-	ret->reason_code = text(in.reason_code);
-	ret->reason = text(in.reason);
+	ret->reason_code = svc_str(in.reason_code);
+	ret->reason = svc_str(in.reason);
 	ret->head = head;
 	ret->low = low;
 	ret->epoch = 1;
@@ -56,13 +51,13 @@ svc_session_info(struct svc *svc, struct acp_session *s,
 	ret->outcome = (Sluice__V1__TurnOutcome)in.outcome;
 	ret->created_ms = (uint64_t)in.created_ms;
 	ret->updated_ms = (uint64_t)in.updated_ms;
-	ret->agent_session = text(in.agent_session);
+	ret->agent_session = svc_str(in.agent_session);
 	ret->generation = in.generation;
 	ret->pid = in.pid;
 	ret->bytes = store_bytes(svc->store, in.id);
 	ret->policy = (Sluice__V1__PermissionPolicy)in.policy;
 	ret->pending_permissions = in.pending;
-	ret->cwd = text(in.cwd);
+	ret->cwd = svc_str(in.cwd);
 	if (store_chain(svc->store, in.id, chain) == SLI_OK) {
 		ret->chain.data = chain;
 		ret->chain.len = 32;
@@ -85,7 +80,7 @@ struct opening {
 	struct svc_call call;
 	struct sli_principal who;
 	struct svc_session *user;
-	struct acp_limits limits;
+	struct sli_limits limits;
 	int64_t created_ms;
 };
 
@@ -117,9 +112,9 @@ agent_check(const struct svc *svc, const Sluice__V1__SessionOpenRequest *r,
 {
 	if (r->how_case == SLUICE__V1__SESSION_OPEN_REQUEST__HOW_COMMAND)
 		return r->command->n_argv && r->command->argv[0][0]
-		    ? SLI_OK
-		    : sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "session",
-			  "the agent command is empty");
+			   ? SLI_OK
+			   : sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "session",
+				 "the agent command is empty");
 	if (r->how_case != SLUICE__V1__SESSION_OPEN_REQUEST__HOW_AGENT)
 		return sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "session",
 		    "name an agent, or give its command after --");
@@ -153,23 +148,23 @@ limits_check(const struct svc *svc, const char *vm, struct sli_errinfo *ei)
 	count_sessions(svc, vm, &in_vm, &all);
 	enum sli_err e = SLI_OK;
 	if (in_vm >= max_vm)
-		e = sli_limit_refuse(ei, SLI_L_ACP_MAX_SESSIONS_VM, in_vm, 1,
-		    max_vm, "session");
+		e = sli_limit_refuse(
+		    ei, SLI_L_ACP_MAX_SESSIONS_VM, in_vm, 1, max_vm, "session");
 	if (all >= max) {
 		if (e == SLI_OK)
-			e = sli_limit_refuse(ei, SLI_L_ACP_MAX_SESSIONS, all,
-			    1, max, "session");
+			e = sli_limit_refuse(
+			    ei, SLI_L_ACP_MAX_SESSIONS, all, 1, max, "session");
 		else
 			sli_errinfo_hit(ei,
-			    sli_limit_info(SLI_L_ACP_MAX_SESSIONS)->key, all,
-			    1, max);
+			    sli_limit_info(SLI_L_ACP_MAX_SESSIONS)->key, all, 1,
+			    max);
 	}
 	return e;
 }
 
 static enum sli_err
 open_check(struct svc *svc, const Sluice__V1__SessionOpenRequest *r,
-    struct acp_limits *limits, struct sli_errinfo *ei)
+    struct sli_limits *limits, struct sli_errinfo *ei)
 {
 	enum sli_err e = agent_check(svc, r, ei);
 	if (e == SLI_OK && r->session[0])
@@ -178,7 +173,8 @@ open_check(struct svc *svc, const Sluice__V1__SessionOpenRequest *r,
 		e = sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "session",
 		    "cwd: must be absolute");
 	if (e == SLI_OK &&
-	    r->policy > SLUICE__V1__PERMISSION_POLICY__PERMISSION_POLICY_ALLOW_ALL)
+	    r->policy >
+		SLUICE__V1__PERMISSION_POLICY__PERMISSION_POLICY_ALLOW_ALL)
 		e = sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "session",
 		    "policy: ask, reject_all or allow_all");
 	if (e == SLI_OK)
@@ -188,25 +184,16 @@ open_check(struct svc *svc, const Sluice__V1__SessionOpenRequest *r,
 	return e;
 }
 
-static void
-open_stored(void *ctx, uint64_t seq, const struct sli_errinfo *ei)
+static enum sli_err
+open_engine(const struct opening *op, struct acp_session **ret_s,
+    struct sli_errinfo *ei)
 {
-	struct opening *op = ctx;
 	struct svc_session *u = op->user;
-	struct acp_session *s = NULL;
-	struct sli_errinfo mine = {0};
-	(void)seq;
-	if (ei->code != SLI_OK) {
-		svc_fail(op->call, ei);
-		svc_session_free(u);
-		goto out;
-	}
+	int named =
+	    u->open->how_case == SLUICE__V1__SESSION_OPEN_REQUEST__HOW_AGENT;
 	struct acp_open o = {
 	    .owner = op->who,
-	    .agent = u->open->how_case ==
-		    SLUICE__V1__SESSION_OPEN_REQUEST__HOW_AGENT
-		? u->open->agent
-		: "",
+	    .agent = named ? u->open->agent : "",
 	    .cwd = u->open->cwd[0] ? u->open->cwd : "/root",
 	    .policy = u->open->policy ? (int)u->open->policy : SLI_PP_ASK,
 	    .limits = op->limits,
@@ -215,23 +202,35 @@ open_stored(void *ctx, uint64_t seq, const struct sli_errinfo *ei)
 	};
 	sli_strlcpy(o.id, u->id, sizeof(o.id));
 	sli_strlcpy(o.vm, u->vm, sizeof(o.vm));
-	if (acp_session_open(op->svc->acp, &o, &s, &mine) != SLI_OK) {
+	return acp_session_open(op->svc->acp, &o, ret_s, ei);
+}
+
+static void
+open_stored(void *ctx, uint64_t seq, const struct sli_errinfo *ei)
+{
+	struct opening *op = ctx;
+	struct acp_session *s = NULL;
+	struct sli_errinfo mine = {0};
+	(void)seq;
+	if (ei->code != SLI_OK) {
+		svc_fail(op->call, ei);
+		svc_session_free(op->user);
+	} else if (open_engine(op, &s, &mine) != SLI_OK) {
 		svc_fail(op->call, &mine);
-		store_del_session(op->svc->store, u->id, NULL, NULL);
-		svc_session_free(u);
-		goto out;
+		store_del_session(op->svc->store, op->user->id, NULL, NULL);
+		svc_session_free(op->user);
+	} else {
+		svc_idem_put(op->svc->idem, op->who.tenant, "session",
+		    svc_key(op->call), op->user->id);
+		reply_info(op->svc, op->call, s);
 	}
-	svc_idem_put(op->svc->idem, op->who.tenant, "session",
-	    svc_key(op->call), u->id);
-	reply_info(op->svc, op->call, s);
-out:
 	sli_free(op);
 }
 
 static struct svc_session *
 open_user(struct svc *svc, const struct sli_principal *p,
-    const Sluice__V1__SessionOpenRequest *r, uint8_t **ret_enc,
-    size_t *ret_len, struct sli_errinfo *ei)
+    const Sluice__V1__SessionOpenRequest *r, uint8_t **ret_enc, size_t *ret_len,
+    struct sli_errinfo *ei)
 {
 	char id[SLI_ID_MAX];
 	size_t n = protobuf_c_message_get_packed_size(&r->base);
@@ -245,8 +244,8 @@ open_user(struct svc *svc, const struct sli_principal *p,
 		sli_strlcpy(id, r->session, sizeof(id));
 	else
 		sli_id_make(id, "s");
-	struct svc_session *u = svc_session_new(
-	    svc, id, p->tenant, sli_slice_of(enc, n), ei);
+	struct svc_session *u =
+	    svc_session_new(svc, id, p->tenant, sli_slice_of(enc, n), ei);
 	if (!u) {
 		sli_free(enc);
 		return NULL;
@@ -281,7 +280,7 @@ SVC_HANDLER(svc_sessions_open)
 		(void)sli_fail(&ei, SLI_E_DRAINING, 0, "session",
 		    "the server is stopping");
 	else if (r->session[0] &&
-	    sli_map_get(svc->sessions, sli_slice_str(r->session)))
+		 sli_map_get(svc->sessions, sli_slice_str(r->session)))
 		(void)sli_fail(&ei, SLI_E_ALREADY_EXISTS, 0, "session",
 		    "this session id is taken; choose another, or none");
 	else if (open_check(svc, r, &op->limits, &ei) == SLI_OK)
@@ -301,8 +300,8 @@ SVC_HANDLER(svc_sessions_open)
 	    .reason_code = "",
 	    .reason = "",
 	    .agent = r->how_case == SLUICE__V1__SESSION_OPEN_REQUEST__HOW_AGENT
-		? r->agent
-		: "",
+			 ? r->agent
+			 : "",
 	    .open_req = sli_slice_of(enc, n),
 	    .agent_session = "",
 	    .epoch = 1,

@@ -22,8 +22,8 @@ svc_vm_spec(const Sluice__V1__VmCreateRequest *req,
     struct vm_spec *ret, void **ret_mem, struct sli_errinfo *ei)
 {
 	size_t nm = req->n_mounts, ne = req->n_env, nl = req->n_limits;
-	size_t bytes = nm * sizeof(struct vm_mount) +
-	    (ne + nl) * sizeof(struct vm_kv) + 1;
+	size_t bytes =
+	    nm * sizeof(struct vm_mount) + (ne + nl) * sizeof(struct vm_kv) + 1;
 	struct vm_mount *m = sli_zalloc(bytes);
 	if (!m)
 		return sli_fail(ei, SLI_E_NOMEM, 0, "vm", "out of memory");
@@ -33,11 +33,10 @@ svc_vm_spec(const Sluice__V1__VmCreateRequest *req,
 		m[i] = (struct vm_mount){req->mounts[i]->source,
 		    req->mounts[i]->target, req->mounts[i]->read_only};
 	for (size_t i = 0; i < ne; i++)
-		env[i] =
-		    (struct vm_kv){req->env[i]->key, req->env[i]->value};
+		env[i] = (struct vm_kv){req->env[i]->key, req->env[i]->value};
 	for (size_t i = 0; i < nl; i++)
-		lim[i] = (struct vm_kv){
-		    req->limits[i]->key, req->limits[i]->value};
+		lim[i] =
+		    (struct vm_kv){req->limits[i]->key, req->limits[i]->value};
 	*ret = (struct vm_spec){
 	    .name = req->name,
 	    .owner = *owner,
@@ -85,8 +84,8 @@ info_mounts(struct info *in, const struct vm_spec *spec)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		sluice__v1__vm_mount__init(&in->mounts[i]);
-		in->mounts[i].source = spec->mounts[i].source;
-		in->mounts[i].target = spec->mounts[i].target;
+		in->mounts[i].source = svc_str(spec->mounts[i].source);
+		in->mounts[i].target = svc_str(spec->mounts[i].target);
 		in->mounts[i].read_only = spec->mounts[i].read_only;
 		in->mountp[i] = &in->mounts[i];
 	}
@@ -101,10 +100,10 @@ info_fill(struct svc *svc, const struct sli_principal *p, struct vm *vm,
 	struct vm_limit lim[LIMITS_SHOWN];
 	memset(in, 0, sizeof(*in));
 	sluice__v1__vm_info__init(&in->m);
-	in->m.vm = vm_id(vm);
-	in->m.name = vm_name(vm);
+	in->m.vm = svc_str(vm_id(vm));
+	in->m.name = svc_str(vm_name(vm));
 	in->m.state = (Sluice__V1__VmState)vm_state(vm);
-	in->m.reason = vm_reason(vm);
+	in->m.reason = svc_str(vm_reason(vm));
 	in->m.created_ms = (uint64_t)vm_created_ms(vm);
 	in->m.processes = vm_process_count(vm);
 	in->m.sessions = sessions_of(svc, vm_id(vm));
@@ -112,9 +111,9 @@ info_fill(struct svc *svc, const struct sli_principal *p, struct vm *vm,
 	n = SLI_MIN(n, LIMITS_SHOWN);
 	for (unsigned i = 0; i < n; i++) {
 		sluice__v1__vm_limit__init(&in->limit[i]);
-		in->limit[i].key = lim[i].key;
+		in->limit[i].key = svc_str(lim[i].key);
 		in->limit[i].value = lim[i].value;
-		in->limit[i].enforcement = lim[i].enforcement;
+		in->limit[i].enforcement = svc_str(lim[i].enforcement);
 		in->limits[i] = &in->limit[i];
 	}
 	in->m.n_limits = n;
@@ -122,7 +121,7 @@ info_fill(struct svc *svc, const struct sli_principal *p, struct vm *vm,
 	const char *const *miss = vm_missing(vm);
 	while (miss && miss[in->m.n_missing])
 		in->m.n_missing++;
-	in->m.missing = (const char **)(uintptr_t)miss;
+	in->m.missing = (char **)(uintptr_t)miss;
 	if (p->role == SLI_ROLE_ADMIN) {
 		int pid = vm_init_pid(vm);
 		in->m.init_pid = pid > 0 ? (uint32_t)pid : 0;
@@ -193,8 +192,8 @@ create_done(void *ctx, struct vm *vm, const struct sli_errinfo *ei)
 		creating_free(cr);
 		return;
 	}
-	svc_idem_put(cr->svc->idem, cr->who.tenant, "vm",
-	    svc_key(cr->call), cr->id);
+	svc_idem_put(
+	    cr->svc->idem, cr->who.tenant, "vm", svc_key(cr->call), cr->id);
 	struct store_vm_row row = {
 	    .tenant = cr->who.tenant,
 	    .state = VM_RUNNING,
@@ -363,8 +362,7 @@ vm_notice(void *ctx, struct vm *vm, const char *what, const char *detail)
 {
 	(void)ctx;
 	sli_log(SLI_LOG_WARN, "vm", "notice",
-	    "vm=%s what=%s detail=\"%s\", continuing", vm_id(vm), what,
-	    detail);
+	    "vm=%s what=%s detail=\"%s\", continuing", vm_id(vm), what, detail);
 }
 
 static void

@@ -175,6 +175,8 @@ uint64_t store_held(const struct store *st, const char *sid);
 /* Last committed and first kept seq. NOT_FOUND for an unknown session. */
 SLI_MUST enum sli_err store_range(const struct store *st, const char *sid,
     uint64_t *ret_low, uint64_t *ret_head);
+/* Committed bytes of history of the session; 0 for an unknown one. */
+uint64_t store_bytes(const struct store *st, const char *sid);
 /* Head of the hash chain at `head` (32 bytes). */
 SLI_MUST enum sli_err store_chain(
     const struct store *st, const char *sid, uint8_t ret_chain[32]);
