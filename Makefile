@@ -8,12 +8,12 @@
 V        ?= debug
 VERSION  := 0.1.0
 B        := build/$(V)
-VARIANTS := debug asan tsan rel cov
+VARIANTS := debug asan tsan rel cov fuzz
 ifeq ($(filter $(V),$(VARIANTS)),)
 $(error V=$(V) is none of: $(VARIANTS))
 endif
 ifeq ($(origin CC),default)
-CC       := gcc
+CC       := $(if $(filter fuzz,$(V)),clang,gcc)
 endif
 Q        := $(if $(VERBOSE),,@)
 PREFIX   ?= /usr/local
@@ -26,6 +26,9 @@ OPT.debug := -O1 -g3 -fno-omit-frame-pointer -Werror
 OPT.asan  := -O1 -g3 -fno-omit-frame-pointer -fsanitize=address,undefined \
              -fno-sanitize-recover=all -Werror
 OPT.tsan  := -O1 -g3 -fsanitize=thread -Werror
+OPT.fuzz  := -O1 -g -fno-omit-frame-pointer \
+             -fsanitize=fuzzer-no-link,address,undefined \
+             -fno-sanitize-recover=all
 OPT.cov   := -O0 -g --coverage
 OPT.rel   := -O2 -g -D_FORTIFY_SOURCE=3 -fstack-protector-strong \
              -fstack-clash-protection -fcf-protection
@@ -105,6 +108,7 @@ PROGRAMS  := \
   $(if $(call has_main,$(ASHELL)),$(LIBX)/guest/sluice-agent-shell)
 T.tests   := $(TESTS:tests/%.c=$(B)/t/%)
 T.replay  := $(FUZZ:tests/fuzz/%.c=$(B)/t/fuzz/replay_%)
+T.fuzz    := $(FUZZ:tests/fuzz/%.c=$(B)/t/fuzz/%)
 T.bench   := $(BENCH:tests/%.c=$(B)/t/%)
 T.tools   := $(TTOOLS:tests/%.c=$(B)/t/%) $(TGUEST:tests/%.c=$(B)/t/%)
 
@@ -204,6 +208,94 @@ $(B)/t/%: $(B)/plain/tests/%.o $(B)/plain/libbase.a
 $(B)/t/fuzz/replay_%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/replay_main.o $(T.libs)
 	$(link) -pie $(filter %.o,$^) -Wl,--start-group $(T.libs) \
 	    -Wl,--end-group $(LIBS) $(LIBS_PRIV) -o $@
+
+$(T.fuzz): $(B)/t/fuzz/%: $(B)/tests/fuzz/%.o $(T.libs)
+	$(link) -fsanitize=fuzzer $< -Wl,--start-group $(T.libs) \
+	    -Wl,--end-group $(LIBS) $(LIBS_PRIV) -o $@
+
+# --- what people type -----------------------------------------------------
+# These start make again where something may have to be installed first.
+.PHONY: benches fuzzers deps test test-long test-agents bench fuzz mutants \
+        demo lint format docs proto-lock install
+benches: all $(T.bench) $(T.tools)
+fuzzers: $(T.fuzz)
+JOBS     ?= $(shell nproc)
+submake   = $(MAKE) --no-print-directory \
+            $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(JOBS))
+need      = tools/dev/deps.sh check || tools/dev/deps.sh install
+script    = @test -x $(1) || { echo "$(1) is not there"; exit 1; }; $(1)
+
+deps:
+	@tools/dev/deps.sh install all
+
+test:
+	@$(need)
+	@tools/dev/deps.sh userns
+	@$(submake) tests
+	@V=$(V) tests/run $(T)
+
+test-long:
+	@$(need)
+	@$(submake) V=rel tests
+	@V=rel LONG=1 tests/run $(T)
+
+demo:
+	@$(need)
+	@tools/dev/deps.sh userns
+	@$(submake) all >/dev/null
+	$(call script,tests/demo.sh)
+
+bench:
+	@$(need)
+	@$(submake) V=rel benches
+	$(call script,tests/bench/run)
+
+test-agents:
+	@$(need)
+	@$(submake) tests
+	$(call script,tests/agents/run)
+
+mutants:
+	@$(need)
+	$(call script,tests/mutants/run)
+
+# FUZZ_TIME seconds for each target; findings stay in build/fuzz/.
+FUZZ_TIME ?= 60
+fuzz:
+	@$(need)
+	@$(submake) V=fuzz fuzzers
+	@for f in $(FUZZ:tests/fuzz/%.c=%); do \
+		echo "fuzz $$f $(FUZZ_TIME) s"; \
+		mkdir -p build/fuzz/corpus/$$f tests/fuzz/corpus/$$f; \
+		build/fuzz/t/fuzz/$$f -max_total_time=$(FUZZ_TIME) \
+		    -print_final_stats=1 -verbosity=0 -timeout=10 \
+		    -rss_limit_mb=2048 -artifact_prefix=build/fuzz/$$f- \
+		    build/fuzz/corpus/$$f tests/fuzz/corpus/$$f || exit 1; \
+	done
+
+lint:
+	@tools/dev/lint.sh
+
+format:
+	clang-format -i $(shell git ls-files '*.c' '*.h')
+
+docs:
+	@tools/dev/docs.sh
+
+proto-lock:
+	awk -f tools/dev/proto_lock.awk $(PROTO_C) > proto/lock.txt
+
+DEST      = $(DESTDIR)$(PREFIX)
+install: programs
+	install -d $(DEST)/bin $(DEST)/lib $(DEST)/include \
+	    $(DEST)/libexec/sluice/guest
+	install -m 755 $(BIN)/sluiced $(BIN)/sluice $(DEST)/bin/
+	install -m 755 $(LIBX)/sluice-spawner $(LIBX)/sluice-opener \
+	    $(LIBX)/sluice-pid1 $(DEST)/libexec/sluice/
+	install -m 755 $(LIBX)/guest/* $(DEST)/libexec/sluice/guest/
+	install -m 644 $(SO) $(LCLIENT) $(DEST)/lib/
+	ln -sf libsluice.so.0 $(DEST)/lib/libsluice.so
+	install -m 644 client/include/sluice.h $(DEST)/include/
 
 clean:
 	rm -rf build

@@ -48,9 +48,11 @@ sli_zalloc(size_t n)
 void *
 sli_calloc(size_t n, size_t size)
 {
-	if (must_fail())
+	size_t all;
+
+	if (must_fail() || __builtin_mul_overflow(n, size, &all))
 		return NULL;
-	if (n == 0 || size == 0)
+	if (all == 0)
 		n = size = 1;
 	return calloc(n, size);
 }
