@@ -100,15 +100,16 @@ enum spawner_limit {
 	SPAWNER_LIM__N,
 };
 
-/* Text is VmLimit.enforcement. PROCESS: it holds for each process alone, the
- * VM as a whole can pass it. */
+/* Text is VmLimit.enforcement. PROCESS, USER: it holds for each process, or
+ * each uid in the VM, alone; the VM as a whole can pass it. */
 #define SPAWNER_ENFORCEMENTS(X)            \
 	X(0, NONE, "none")                 \
 	X(1, CGROUP, "hard:cgroup")        \
 	X(2, RLIMIT, "hard:rlimit")        \
 	X(3, TMPFS, "hard:tmpfs")          \
 	X(4, PROCESS, "soft:each-process") \
-	X(5, WATCHDOG, "soft:watchdog")
+	X(5, WATCHDOG, "soft:watchdog")    \
+	X(6, USER, "soft:each-user")
 
 enum spawner_enforcement {
 #define SPAWNER_ENF_(num, name, text) SPAWNER_ENF_##name = (num),
@@ -140,7 +141,7 @@ struct spawner_create {
 	struct spawner_msg h;
 	uint64_t memory_bytes; /* 0 = no limit */
 	uint64_t disk_bytes;   /* root file system; at least 1 MiB */
-	uint64_t disk_inodes;  /* 0 = one for 16 KiB of disk_bytes */
+	uint64_t disk_inodes;  /* 0 = one for 8 KiB of disk_bytes */
 	uint32_t pids;         /* 0 = no limit; counts pid 1 and the shims */
 	uint32_t nofile;       /* of each process; 0 = 4096 */
 	uint32_t cpu_millis;   /* 1000 = one core; 0 = no limit */
@@ -190,7 +191,10 @@ struct spawner_created {
 	    enforced[8]; /* by enum spawner_limit: enum spawner_enforcement */
 };
 
-/* `step` names what was being done ("request", "handle", "queue", "pool",
+/* The answer to a CREATE may bring one descriptor: a pidfd of a pid 1 that was
+ * begun and is being killed. It is the server's child: to be reaped when the
+ * pidfd polls readable.
+ * `step` names what was being done ("request", "handle", "queue", "pool",
  * "clone", "idmap", "cgroup", "mount", "root", "lockdown", "exec", "ready",
  * "timeout", ...), `text` is one sentence that says what to do. */
 #define SPAWNER_STEP_MAX 24u
