@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/slice.h"
+#include "wire/role.h"
 
 enum sli_role {
 	SLI_CLIENT,
