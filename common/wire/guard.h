@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stands before protobuf-c: the only way to turn foreign bytes into a
  * message. protobuf-c recurses without limit, allocates for every field, and
- * does not look at UTF-8; so, in this order: length, a walk over the fields
- * (depth <= 32, a field budget), unpack into a bounded arena, and a walk over
- * the strings (valid UTF-8, no NUL). Ranges and enum values are the services'
+ * does not look at UTF-8; so, in this order: length; a walk over the fields by
+ * the descriptor (depth <= 32, a field budget, strings are UTF-8 without NUL);
+ * unpack into a bounded arena. Ranges and enum values are the services'
  * business. */
 #ifndef SLI_WIRE_GUARD_H
 #define SLI_WIRE_GUARD_H
@@ -25,8 +25,8 @@ SLI_MUST ProtobufCMessage *sli_msg_unpack(
     const ProtobufCMessageDescriptor *desc, struct sli_slice bytes,
     struct sli_arena *arena, struct sli_errinfo *ei);
 
-/* The field walk alone: MALFORMED or OK. */
-SLI_MUST enum sli_err sli_msg_check(
+/* The walk over fields and strings alone: MALFORMED or OK. */
+SLI_MUST enum sli_err sli_msg_check(const ProtobufCMessageDescriptor *desc,
     struct sli_slice bytes, struct sli_errinfo *ei);
 
 /* Append the packed message to out. FRAME_SIZE when it is longer than `max`;

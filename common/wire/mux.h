@@ -16,11 +16,6 @@
 #include "base/slice.h"
 #include "wire/role.h"
 
-enum sli_role {
-	SLI_CLIENT,
-	SLI_SERVER
-};
-
 /* What this end promises as a receiver, and what it sends in HELLO. Zero
  * fields take the defaults of wire/limits.h, but keepalive_s, whose 0 means:
  * never probe me, nor close me for a write stall. */
@@ -33,6 +28,10 @@ struct sli_mux_cfg {
 	uint32_t init_window;
 	uint64_t window_cap; /* as sender: most we honour of a peer's window */
 	uint32_t keepalive_s;
+	uint32_t dead_ms;        /* after a probe, without any byte */
+	uint32_t write_stall_ms; /* without progress */
+	uint32_t ctl_hold;       /* queued control bytes: take no more calls */
+	uint32_t ctl_close;      /* and: close (CALM) */
 	char agent[64];
 	uint8_t boot_id[16];
 	/* Method table look-up: is `method` a byte stream in this direction?
