@@ -163,7 +163,8 @@ $(LSERVER): $(call obj,$(SERVER)) ; $(ar)
 $(B)/libspawner.a: $(call obj,$(SPAWNER)) ; $(ar)
 $(B)/libopener.a: $(call obj,$(OPENER)) ; $(ar)
 $(B)/libtest.a: $(call obj,$(TLIB)) ; $(ar)
-$(B)/plain/libbase.a: $(call plain,$(wildcard common/base/*.c)) ; $(ar)
+$(B)/plain/libbase.a: $(call plain,$(wildcard common/base/*.c \
+    common/json/*.c)) ; $(ar)
 # For embedders who link statically: the client and the rooms below it.
 $(LCLIENT): $(call obj,$(CLIENT) $(foreach r,base wire crypto,\
     $(wildcard common/$(r)/*.c)) $(filter-out %_nng.c,\
@@ -182,7 +183,7 @@ $(LIBX)/sluice-pid1: $(PID1) $(B)/.flags
 	$(Q)$(MUSLC) -Wall -Wextra -Wshadow -Wconversion -MF $@.d $(PID1) -s -o $@
 $(LIBX)/guest/sluice-agent-shell: $(call plain,$(ASHELL)) $(B)/plain/libbase.a
 	@echo "  LD    $@"; mkdir -p $(@D)
-	$(Q)$(CC) -static -Wl,--gc-sections $^ -o $@
+	$(Q)$(CC) -static -Wl,--gc-sections $^ -ljansson -o $@
 $(SO): $(call obj,$(CLIENT)) $(LCOMMON) client/libsluice.map
 	$(link) -shared -Wl,-soname,libsluice.so.0,-z,defs \
 	    -Wl,--version-script=client/libsluice.map \
