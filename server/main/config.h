@@ -39,6 +39,7 @@ struct config {
 	unsigned nagents;
 	int insecure_loopback;
 	enum sli_log_level log_level;
+	uint32_t owner_uid; /* who started the server */
 	struct sli_limits limits;
 };
 
