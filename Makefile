@@ -217,7 +217,7 @@ $(T.fuzz): $(B)/t/fuzz/%: $(B)/tests/fuzz/%.o $(T.libs)
 # --- what people type -----------------------------------------------------
 # These start make again where something may have to be installed first.
 .PHONY: benches fuzzers deps test test-long test-agents bench fuzz mutants \
-        demo lint format docs proto-lock install
+        demo lint print-cflags format docs proto-lock install
 benches: all $(T.bench) $(T.tools)
 fuzzers: $(T.fuzz)
 JOBS     ?= $(shell nproc)
@@ -275,7 +275,10 @@ fuzz:
 	done
 
 lint:
-	@tools/dev/lint.sh
+	@tools/dev/lint.sh $(CHECK)
+
+print-cflags:
+	@printf '%s\n' '$(subst ','\'',$(CSTD) -O1 $(INC) -DSLUICE_VERSION="$(VERSION)") -pthread'
 
 format:
 	clang-format -i $(shell git ls-files '*.c' '*.h')

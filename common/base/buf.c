@@ -48,7 +48,7 @@ close_up(struct sli_buf *b)
 {
 	size_t n = sli_buf_len(b);
 
-	if (b->pos != 0 && n != 0)
+	if (b->mem != NULL && b->pos != 0)
 		memmove(b->mem, b->mem + b->pos, n);
 	b->pos = 0;
 	b->len = n;

@@ -39,11 +39,11 @@ struct sli_limit_hit {
 /* Lives on the caller's stack; never allocates. Set only on failure. */
 struct sli_errinfo {
 	enum sli_err code;
-	int sys;           /* errno, or 0 */
-	char where[32];    /* room.function or step, for logs */
-	char reason[40];   /* machine-readable reason code, or "" */
-	char text[232];    /* one sentence for a person; says what to do */
-	unsigned nhits;    /* all violations of a checked group of limits */
+	int sys;         /* errno, or 0 */
+	char where[32];  /* room.function or step, for logs */
+	char reason[40]; /* machine-readable reason code, or "" */
+	char text[232];  /* one sentence for a person; says what to do */
+	unsigned nhits;  /* all violations of a checked group of limits */
 	struct sli_limit_hit hits[SLI_LIMIT_HITS_MAX];
 };
 

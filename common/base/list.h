@@ -52,8 +52,8 @@ sli_list_del(struct sli_list *n)
 #define SLI_LIST_ENTRY(ptr, type, member) SLI_CONTAINER_OF(ptr, type, member)
 #define sli_list_for_each(it, head) \
 	for ((it) = (head)->next; (it) != (head); (it) = (it)->next)
-#define sli_list_for_each_safe(it, tmp, head)                 \
-	for ((it) = (head)->next, (tmp) = (it)->next;         \
-	     (it) != (head); (it) = (tmp), (tmp) = (it)->next)
+#define sli_list_for_each_safe(it, tmp, head)                         \
+	for ((it) = (head)->next, (tmp) = (it)->next; (it) != (head); \
+	     (it) = (tmp), (tmp) = (it)->next)
 
 #endif

@@ -22,9 +22,9 @@ enum sli_log_level sli_log_level(void);
 void sli_log(enum sli_log_level lvl, const char *comp, const char *event,
     const char *fmt, ...) SLI_PRINTF(4, 5);
 
-#define sli_debug(comp, event, ...)                                         \
-	do {                                                                \
-		if (sli_log_level() >= SLI_LOG_DEBUG)                       \
+#define sli_debug(comp, event, ...)                                           \
+	do {                                                                  \
+		if (sli_log_level() >= SLI_LOG_DEBUG)                         \
 			sli_log(SLI_LOG_DEBUG, (comp), (event), __VA_ARGS__); \
 	} while (0)
 

@@ -7,10 +7,9 @@
 
 #include <sodium.h>
 
-_Static_assert(
-    sizeof(crypto_generichash_state) <= sizeof(struct sli_hash) &&
-	_Alignof(crypto_generichash_state) <= _Alignof(struct sli_hash),
+_Static_assert(sizeof(struct sli_hash) >= sizeof(crypto_generichash_state),
     "sli_hash is too small for the library's state");
+_Static_assert(_Alignof(struct sli_hash) == 64, "the library's state wants 64");
 
 static crypto_generichash_state *
 state(struct sli_hash *h)
