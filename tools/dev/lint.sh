@@ -9,11 +9,26 @@ V=debug
 JOBS=${JOBS:-$(nproc)}
 CACHE=build/lint
 mkdir -p "$CACHE"
-src() { git ls-files -co --exclude-standard -- "$@" | sort -u |
-    while read -r f; do [ -f "$f" ] && echo "$f"; done; }
+mapfile -t FILES < <({
+	git ls-files -co --exclude-standard 2>/dev/null ||
+	    find . -type f -not -path './build/*' -not -path './.git/*' |
+	    sed 's,^\./,,'
+} | sort -u)
+
+# The files that match one of the patterns (* crosses slashes).
+src() {
+	local f p
+	for f in "${FILES[@]}"; do
+		[ -f "$f" ] || continue
+		for p; do
+			# shellcheck disable=SC2053
+			[[ $f == $p ]] && echo "$f" && break
+		done
+	done
+}
 mapfile -t C < <(src '*.c' '*.h' '*.def')
 mapfile -t CODE < <(src 'common/*.c' 'server/*.c' 'client/*.c' 'tools/*.c')
-mapfile -t SH < <(src '*.sh' tests .ci | while read -r f; do
+mapfile -t SH < <(src '*.sh' 'tests/*' '.ci/*' | while read -r f; do
 	head -1 "$f" | grep -qE '^#!.*\b(ba)?sh$' && echo "$f"
 done | sort -u)
 CFLAGS=$(make -s V=$V print-cflags)
@@ -85,7 +100,7 @@ check_docs() { tools/dev/docs.sh check; }
 
 check_codespell() {
 	tool codespell || return 1
-	src . | grep -vE '\.(bin|hex|raw)$|/corpus/|/golden/' |
+	src '*' | grep -vE '\.(bin|hex|raw)$|/corpus/|/golden/' |
 	    xargs codespell -L 'inflight,ue,crate,ot,te,ro,ans' 
 }
 
