@@ -151,10 +151,8 @@ container_begin(struct tok *t, const uint8_t *p, const uint8_t *e, int object)
 		return fail(t, TOK_ERR_DEEP, e);
 	token_begin(t, p, p);
 	tell(t, object ? TOK_OBJ : TOK_ARR, sli_slice_of(p, 1), t->start, 1);
-	if (object)
-		t->bits[d / 64] |= 1ull << (d % 64);
-	else
-		t->bits[d / 64] &= ~(1ull << (d % 64));
+	t->bits[d / 64] &= ~(1ull << (d % 64));
+	t->bits[d / 64] |= (uint64_t)object << (d % 64);
 	t->depth = d + 1;
 	t->state = object ? S_OBJ_FIRST : S_ARR_FIRST;
 	return p + 1;
@@ -186,40 +184,49 @@ string_begin(struct tok *t, const uint8_t *p, int is_key)
 	return p + 1;
 }
 
+/* Next state in a number by what comes; S_DONE = the number is whole and the
+ * byte is not its own. Columns: 0, 1-9, point, e, sign, anything else. */
+static const uint8_t number_next[][6] = {
+    {S_ZERO,    S_INT,     S_ERR,  S_ERR,  S_ERR,      S_ERR }, /* MINUS */
+    {S_ERR,     S_ERR,     S_DOT,  S_EXP,  S_DONE,     S_DONE}, /* ZERO */
+    {S_INT,     S_INT,     S_DOT,  S_EXP,  S_DONE,     S_DONE}, /* INT */
+    {S_FRAC,    S_FRAC,    S_ERR,  S_ERR,  S_ERR,      S_ERR }, /* DOT */
+    {S_FRAC,    S_FRAC,    S_DONE, S_EXP,  S_DONE,     S_DONE}, /* FRAC */
+    {S_EXP_INT, S_EXP_INT, S_ERR,  S_ERR,  S_EXP_SIGN, S_ERR }, /* EXP */
+    {S_EXP_INT, S_EXP_INT, S_ERR,  S_ERR,  S_ERR,      S_ERR }, /* EXP_SIGN */
+    {S_EXP_INT, S_EXP_INT, S_DONE, S_DONE, S_DONE,     S_DONE}, /* EXP_INT */
+};
+
+static unsigned
+number_class(uint8_t c)
+{
+	if (c >= '0' && c <= '9')
+		return c > '0';
+	return c == '.'               ? 2
+	       : (c | 0x20) == 'e'    ? 3
+	       : c == '+' || c == '-' ? 4
+				      : 5;
+}
+
 static const uint8_t *
 value_begin(struct tok *t, const uint8_t *p, const uint8_t *e)
 {
-	switch (*p) {
-	case '"':
+	uint8_t c = *p;
+
+	if (c == '"')
 		return string_begin(t, p, 0);
-	case '{':
-		return container_begin(t, p, e, 1);
-	case '[':
-		return container_begin(t, p, e, 0);
-	case ']':
-		if (t->state == S_ARR_FIRST)
-			return container_end(t, p, e);
-		return fail(t, TOK_ERR_SYNTAX, e);
-	case 't':
-	case 'f':
-	case 'n':
-		t->lit = *p == 't'   ? TOK_TRUE
-			 : *p == 'f' ? TOK_FALSE
-				     : TOK_NULL;
+	if (c == '{' || c == '[')
+		return container_begin(t, p, e, c == '{');
+	if (c == ']' && t->state == S_ARR_FIRST)
+		return container_end(t, p, e);
+	if (c == 't' || c == 'f' || c == 'n') {
+		t->lit = c == 't' ? TOK_TRUE : c == 'f' ? TOK_FALSE : TOK_NULL;
 		t->lit_pos = 1;
 		t->state = S_LIT;
-		break;
-	case '-':
-		t->state = S_MINUS;
-		break;
-	case '0':
-		t->state = S_ZERO;
-		break;
-	default:
-		if (*p < '1' || *p > '9')
+	} else {
+		t->state = c == '-' ? S_MINUS : number_next[0][number_class(c)];
+		if (t->state == S_ERR)
 			return fail(t, TOK_ERR_SYNTAX, e);
-		t->state = S_INT;
-		break;
 	}
 	token_begin(t, p, p);
 	return p + 1;
@@ -424,40 +431,11 @@ literal(struct tok *t, const uint8_t *p, const uint8_t *e)
 	return p;
 }
 
-/* The state after c in a number, or S_DONE when c does not belong to it and
- * the number is whole, or S_ERR. */
-static unsigned
-number_next(unsigned s, uint8_t c)
-{
-	int digit = c >= '0' && c <= '9', exp = c == 'e' || c == 'E';
-
-	switch (s) {
-	case S_MINUS:
-		return c == '0' ? S_ZERO : digit ? S_INT : S_ERR;
-	case S_ZERO:
-		return c == '.' ? S_DOT : exp ? S_EXP : digit ? S_ERR : S_DONE;
-	case S_INT:
-		return digit ? S_INT : c == '.' ? S_DOT : exp ? S_EXP : S_DONE;
-	case S_DOT:
-		return digit ? S_FRAC : S_ERR;
-	case S_FRAC:
-		return digit ? S_FRAC : exp ? S_EXP : S_DONE;
-	case S_EXP:
-		if (c == '+' || c == '-')
-			return S_EXP_SIGN;
-		return digit ? S_EXP_INT : S_ERR;
-	case S_EXP_SIGN:
-		return digit ? S_EXP_INT : S_ERR;
-	default: /* S_EXP_INT */
-		return digit ? S_EXP_INT : S_DONE;
-	}
-}
-
 static const uint8_t *
 number(struct tok *t, const uint8_t *p, const uint8_t *e)
 {
 	for (; p < e; p++) {
-		unsigned s = number_next(t->state, *p);
+		unsigned s = number_next[t->state - S_MINUS][number_class(*p)];
 
 		if (s == S_ERR)
 			return fail(t, TOK_ERR_SYNTAX, e);
@@ -513,4 +491,10 @@ tok_finish(struct tok *t)
 	if (t->state != S_DONE && t->err == TOK_ERR_NONE)
 		t->err = TOK_ERR_SYNTAX;
 	return (enum tok_err)t->err;
+}
+
+int
+tok_blank(const struct tok *t)
+{
+	return t->state == S_VALUE && !t->depth;
 }

@@ -82,6 +82,8 @@ void tok_init(struct tok *t, tok_fn *fn, void *ctx);
 void tok_feed(struct tok *t, const uint8_t *p, size_t n);
 /* No more bytes: an open number ends, an open value is an error. */
 enum tok_err tok_finish(struct tok *t);
+/* Nothing but blanks so far. */
+int tok_blank(const struct tok *t);
 /* From inside the callback of TOK_OBJ or TOK_ARR: append the raw bytes of this
  * container, at most max, to `to` until it ends. One at a time; the inner one
  * is refused while an outer one runs. */
