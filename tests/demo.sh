@@ -30,8 +30,9 @@ start() {
 	done
 	die "the server does not answer"
 }
-# Is anything of ours left? Processes carry the temp dir in their environment
-# or arguments; cgroups and mounts carry the state directory or our name.
+# Is anything of ours left? The server and its helpers name the temp dir in
+# their arguments; a VM is known by its pid 1; mounts are counted.
+vmpid=
 leftovers() {
 	local n=0 p
 	for p in /proc/[0-9]*; do
@@ -39,6 +40,7 @@ leftovers() {
 		tr '\0' '\n' 2>/dev/null <"$p/cmdline" | grep -qF "$D" &&
 			n=$((n + 1))
 	done
+	[ -n "$vmpid" ] && [ -d "/proc/$vmpid" ] && n=$((n + 1))
 	[ "$(grep -c . /proc/self/mountinfo)" = "$before" ] || n=$((n + 1))
 	echo "$n"
 }
@@ -67,6 +69,8 @@ start
 say "2. A VM: own root, processes, users, network. No image needed."
 V=$(sluice vm create --name demo) || die "vm create"
 say "   $V"
+vmpid=$(sluice --json vm get "$V" | sed -n 's/.*"init_pid": *\([0-9]*\).*/\1/p')
+[ -d "/proc/${vmpid:-none}" ] || die "the VM has no pid 1"
 say "3. A command in it:"
 sluice exec "$V" -- sh -c 'echo "   uid $(id -u), host $(hostname), $(ls /proc | grep -c "^[0-9]") processes, $(ls /sys/class/net 2>/dev/null | wc -l) network cards"' ||
 	die "exec"
@@ -123,7 +127,8 @@ sed 's/^/   agent> /' "$D/text"
 say "10. Delete the VM, stop the server; is anything left?"
 sluice session delete "$S" >/dev/null || die "session delete"
 sluice vm delete "$V" >/dev/null || die "vm delete"
-kill "$server" && wait "$server" || die "the server did not stop cleanly"
+kill "$server"
+wait "$server" || die "the server did not stop cleanly"
 server=
 [ "$(leftovers)" = 0 ] || die "leftovers: $(leftovers)"
 say "    No process, no mount. Done in $SECONDS s."

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,6 +46,8 @@ world_init(struct world *w)
 {
 	const char *tmp = getenv("TMPDIR");
 	memset(w, 0, sizeof(*w));
+	/* Orphans of the server come to us, so that none is overlooked. */
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
 	/* Not below a private directory: as root the server becomes another
 	 * user and must be able to get there. */
 	if (geteuid() == 0 || !tmp)
@@ -142,8 +145,8 @@ exit_status(int st)
 	return WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st);
 }
 
-int
-world_wait_cli(pid_t pid, int timeout_ms)
+static int
+wait_exit(pid_t pid, int timeout_ms)
 {
 	int64_t until = world_now_ms() + timeout_ms;
 	int st = 0;
@@ -164,7 +167,7 @@ world_wait_cli(pid_t pid, int timeout_ms)
 int
 world_start_fails(struct world *w)
 {
-	return world_wait_cli(launch(w), START_MS);
+	return wait_exit(launch(w), START_MS);
 }
 
 static int
@@ -181,7 +184,7 @@ world_kill(struct world *w)
 	(void)kill(w->pid, SIGKILL);
 	assert_int_equal(waitpid(w->pid, &st, 0), w->pid);
 	w->pid = 0;
-	world_until(only_me, w, 10000, "what the server left to die");
+	world_until(only_me, w, 10000, "everything of the server to end");
 }
 
 void
@@ -189,12 +192,12 @@ world_stop(struct world *w)
 {
 	assert_true(w->pid > 0);
 	(void)kill(w->pid, SIGTERM);
-	int st = world_wait_cli(w->pid, 20000);
+	int st = wait_exit(w->pid, 20000);
 	w->pid = 0;
 	if (st != 0)
 		show_log(w);
 	assert_int_equal(st, 0);
-	world_until(only_me, w, 10000, "what the server left to die");
+	world_until(only_me, w, 10000, "everything of the server to end");
 }
 
 int
@@ -228,6 +231,10 @@ mounts_left(const struct world *w)
 void
 world_done(struct world *w)
 {
+	while (w->nbg) {
+		(void)kill(w->bg[0], SIGKILL);
+		(void)world_wait_bg(w, w->bg[0], 5000);
+	}
 	if (w->pid > 0)
 		world_kill(w);
 	assert_int_equal(world_processes(w), 0);
@@ -367,7 +374,7 @@ world_cli(struct world *w, struct run *r, int timeout_ms, const void *in,
 	}
 	pump_all(pid, i[1], in, in_len, &po, &pe, timeout_ms);
 	memset(r, 0, sizeof(*r));
-	r->status = world_wait_cli(pid, timeout_ms);
+	r->status = wait_exit(pid, timeout_ms);
 	r->ms = world_now_ms() - t0;
 	finish(&po, &r->out, &r->out_len);
 	finish(&pe, &r->err, &r->err_len);
@@ -403,8 +410,11 @@ world_bg(struct world *w, const char *out_path, const char *err_path,
 {
 	pid_t pid = fork();
 	assert_true(pid >= 0);
-	if (pid > 0)
+	if (pid > 0) {
+		assert_true(w->nbg < 64);
+		w->bg[w->nbg++] = pid;
 		return pid;
+	}
 	int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
 	int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	int out = open(out_path ? out_path : "/dev/null", flags, 0644);
@@ -414,4 +424,13 @@ world_bg(struct world *w, const char *out_path, const char *err_path,
 		_exit(126);
 	exec_cli(w, argv);
 	return -1;
+}
+
+int
+world_wait_bg(struct world *w, pid_t pid, int timeout_ms)
+{
+	for (unsigned i = 0; i < w->nbg; i++)
+		if (w->bg[i] == pid)
+			w->bg[i] = w->bg[--w->nbg];
+	return wait_exit(pid, timeout_ms);
 }

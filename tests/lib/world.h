@@ -15,6 +15,8 @@ struct world {
 	char url[192];
 	char conf[4096]; /* lines of the configuration; add before start */
 	pid_t pid;       /* of sluiced; 0 = not running */
+	pid_t bg[64];    /* commands in the background */
+	unsigned nbg;
 	unsigned starts;
 };
 
@@ -65,7 +67,7 @@ void run_free(struct run *r);
  * world_wait_cli gives its exit status. */
 pid_t world_bg(struct world *w, const char *out_path, const char *err_path,
     const char *const *argv);
-int world_wait_cli(pid_t pid, int timeout_ms);
+int world_wait_bg(struct world *w, pid_t pid, int timeout_ms);
 
 /* --- looking from outside -------------------------------------------------*/
 
@@ -81,9 +83,10 @@ void world_rest(int ms);
 long world_proc_status(pid_t pid, const char *field);
 /* Open descriptors and threads of a process. */
 int world_proc_fds(pid_t pid);
-/* Processes whose environment or arguments name this world's directory, this
- * process apart; zombies count. */
-int world_processes(const struct world *w);
+/* Processes that should not be: those whose arguments name this world's
+ * directory, and whatever the server left behind (this process adopts
+ * orphans). The server itself and commands in the background apart. */
+int world_processes(struct world *w);
 /* A whole file; NULL when it is not there; caller frees. */
 char *world_read(const char *path, size_t *ret_len);
 /* How often `needle` stands in `text`. */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -114,21 +115,38 @@ holds(const char *path, const char *needle)
 	return yes;
 }
 
+static int
+known(const struct world *w, pid_t pid)
+{
+	for (unsigned i = 0; i < w->nbg; i++)
+		if (w->bg[i] == pid)
+			return 1;
+	return pid == getpid() || (w->pid > 0 && pid == w->pid);
+}
+
+/* A child of ours that nobody started from here: an orphan. Dead ones are
+ * reaped on the way. */
+static int
+orphan(pid_t pid)
+{
+	if (world_proc_status(pid, "PPid") != (long)getpid())
+		return 0;
+	return waitpid(pid, NULL, WNOHANG) != pid;
+}
+
 int
-world_processes(const struct world *w)
+world_processes(struct world *w)
 {
 	int n = 0;
 	DIR *d = opendir("/proc");
 	assert_non_null(d);
 	for (struct dirent *e = readdir(d); e; e = readdir(d)) {
 		char p[300];
-		if (!isdigit((unsigned char)e->d_name[0]) ||
-		    (pid_t)strtol(e->d_name, NULL, 10) == getpid())
+		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+		if (pid <= 0 || known(w, pid))
 			continue;
 		(void)snprintf(p, sizeof(p), "/proc/%s/cmdline", e->d_name);
-		int yes = holds(p, w->dir);
-		(void)snprintf(p, sizeof(p), "/proc/%s/environ", e->d_name);
-		n += yes || holds(p, w->dir);
+		n += orphan(pid) || holds(p, w->dir);
 	}
 	(void)closedir(d);
 	return n;
