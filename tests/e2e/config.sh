@@ -28,7 +28,6 @@ refuses "bad yes" 'insecure_loopback maybe\n' "yes or no"
 refuses "bad level" 'log_level loud\n' "err, warn, notice"
 refuses "unknown limit" 'vm.bogus 3\n' ":1:"
 refuses "limit out of bounds" 'vm.pids 1\n' ":1:"
-refuses "file not there" '' ""
 out=$("$sluiced" -t -c "$D/none" 2>&1)
 [ $? = 2 ] && [[ $out == *"cannot open"* ]] && ok "missing file" || no "missing file" "$out"
 printf 'state %s/s\nvm.pids 77\nagent mine /bin/mine --acp # note\nuid 7 3 viewer\n' "$D" >"$D/c"
