@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Accepting within the caps; see listener.h. Parses nothing. A connection that
+ * is one too many is closed at once, without a word. */
+#include "conn/listener.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+/* Accept fails at once again as long as descriptors are short. */
+#define BACKOFF_MS 20
+
+struct listener {
+	struct conns *set;
+	struct sli_listener *lis;
+	struct loop_timer backoff;
+};
+
+static void
+refused_closed(void *ctx, const struct sli_errinfo *ei)
+{
+	struct conns *set = ctx;
+
+	(void)ei;
+	set->nrefused--;
+	conns_check_done(set);
+}
+
+static const struct sli_link_sink refused_sink = {.closed = refused_closed};
+
+static void
+refuse(struct conns *set, struct sli_link *link, const char *why)
+{
+	sli_log(SLI_LOG_NOTICE, "conn", "refused", "peer=%s why=%s, closed",
+	    sli_link_peer(link)->addr, why);
+	set->nrefused++;
+	sli_link_set_sink(link, &refused_sink, set);
+	sli_link_close(link);
+}
+
+/* Same uid, or same address without the port. */
+static int
+same_peer(const struct sli_link_peer *a, const struct sli_link_peer *b)
+{
+	const char *end = strrchr(a->addr, ':');
+	size_t n = end ? (size_t)(end - a->addr) + 1 : strlen(a->addr) + 1;
+
+	if (a->uid != (uint32_t)-1 || b->uid != (uint32_t)-1)
+		return a->uid == b->uid;
+	return strncmp(a->addr, b->addr, n) == 0;
+}
+
+/* Why one more connection of this peer is one too many; NULL: it is not. */
+static const char *
+too_many(const struct conns *set, const struct sli_link_peer *peer)
+{
+	uint64_t same = 0, strange = 0;
+	struct sli_list *it;
+
+	if (set->nconns >= set->max_conns)
+		return "wire.max_connections";
+	sli_list_for_each (it, &set->conns) {
+		const struct conn *c = SLI_LIST_ENTRY(it, struct conn, node);
+
+		if (!c->link || !same_peer(peer, sli_link_peer(c->link)))
+			continue;
+		same++;
+		strange += c->state == CONN_PREAMBLE || c->state == CONN_HELLO;
+	}
+	if (same >=
+	    sli_limits_get(&set->limits, SLI_L_WIRE_MAX_CONNECTIONS_UID))
+		return "wire.max_connections_per_uid";
+	/* On a unix socket the kernel has said who it is. */
+	if (peer->uid == (uint32_t)-1 &&
+	    strange >=
+		sli_limits_get(&set->limits, SLI_L_WIRE_MAX_UNAUTHENTICATED))
+		return "wire.max_unauthenticated";
+	return NULL;
+}
+
+static void
+on_accepted(void *ctx, struct sli_link *link)
+{
+	struct listener *l = ctx;
+	struct conns *set = l->set;
+	const char *why = too_many(set, sli_link_peer(link));
+	struct conn *c;
+
+	if (!why) {
+		c = conn_new(set, link);
+		if (c) {
+			sli_list_add_tail(&set->conns, &c->node);
+			set->nconns++;
+		} else {
+			why = "memory";
+		}
+	}
+	if (why)
+		refuse(set, link, why);
+	sli_listener_accept(l->lis);
+}
+
+static void
+on_failed(void *ctx, const struct sli_errinfo *ei)
+{
+	struct listener *l = ctx;
+	char text[320];
+
+	sli_log(SLI_LOG_WARN, "conn", "accept", "err=\"%s\", waiting %d ms",
+	    sli_errinfo_str(ei, text, sizeof(text)), BACKOFF_MS);
+	loop_timer_after(l->set->loop, &l->backoff, BACKOFF_MS);
+}
+
+static void
+on_backoff(struct loop_timer *t)
+{
+	struct listener *l = SLI_CONTAINER_OF(t, struct listener, backoff);
+
+	sli_listener_accept(l->lis);
+}
+
+static void
+on_closed(void *ctx)
+{
+	struct listener *l = ctx;
+	struct conns *set = l->set;
+
+	loop_timer_del(set->loop, &l->backoff);
+	sli_free(l);
+	set->nlive--;
+	conns_check_done(set);
+}
+
+static const struct sli_listener_sink sink = {
+    on_accepted, on_failed, on_closed};
+
+enum sli_err
+listener_new(struct conns *set, const struct sli_addr *addr,
+    struct listener **ret, struct sli_errinfo *ei)
+{
+	struct listener *l = sli_zalloc(sizeof(*l));
+	enum sli_err rc;
+
+	if (!l)
+		return sli_fail(ei, SLI_E_NOMEM, 0, "conn.listen", "no memory");
+	l->set = set;
+	loop_timer_init(&l->backoff, on_backoff);
+	rc = sli_listener_new(
+	    addr, loop_mailbox(set->loop), &sink, l, &l->lis, ei);
+	if (rc != SLI_OK) {
+		sli_free(l);
+		return rc;
+	}
+	set->nlive++;
+	sli_listener_accept(l->lis);
+	*ret = l;
+	return SLI_OK;
+}
+
+const struct sli_addr *
+listener_addr(const struct listener *l)
+{
+	return sli_listener_addr(l->lis);
+}
+
+void
+listener_close(struct listener *l)
+{
+	sli_listener_close(l->lis);
+}
