@@ -222,7 +222,7 @@ $(T.fuzz): $(B)/t/fuzz/%: $(B)/tests/fuzz/%.o $(T.libs)
 # --- what people type -----------------------------------------------------
 # These start make again where something may have to be installed first.
 .PHONY: benches fuzzers deps test test-long test-agents bench fuzz mutants \
-        demo lint print-cflags format docs proto-lock install
+        demo lint print-cflags print-warnings format docs proto-lock install
 benches: all $(T.bench) $(T.tools)
 fuzzers: $(T.fuzz)
 JOBS     ?= $(shell nproc)
@@ -284,6 +284,9 @@ lint:
 
 print-cflags:
 	@printf '%s\n' '$(subst ','\'',$(CSTD) -O1 $(INC) -DSLUICE_VERSION="$(VERSION)") -pthread'
+
+print-warnings:
+	@printf '%s\n' '$(WARNS)'
 
 format:
 	clang-format -i $(shell git ls-files '*.c' '*.h')

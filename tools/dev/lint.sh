@@ -96,6 +96,17 @@ check_headers() {
 
 alone() { printf '#include "%s"\ntypedef int not_empty;\n' "$PWD/$1"; }
 
+# gcc's warnings stop the build; clang's are asked for here.
+check_clang() {
+	local warn
+	tool clang || return 1
+	warn=$(make -s V=$V CC=clang print-warnings)
+	make -s V=$V build/$V/proto/.stamp || return 1
+	# shellcheck disable=SC2086
+	printf '%s\n' "${CODE[@]}" |
+	    xargs -P "$JOBS" -n 8 clang $CFLAGS $warn -Werror -fsyntax-only
+}
+
 check_docs() { tools/dev/docs.sh check; }
 
 check_codespell() {
@@ -149,7 +160,7 @@ check_tidy() {
 }
 
 failed=
-[ $# -gt 0 ] || set -- format sizes spdx banned layers headers docs codespell \
+[ $# -gt 0 ] || set -- format sizes spdx banned layers headers clang docs codespell \
     shellcheck tidy
 for c; do
 	t0=$(date +%s%N)
