@@ -25,7 +25,9 @@
 void
 t_tmpdir(char *dst)
 {
-	sli_strlcpy(dst, "/tmp/sluice-t-XXXXXX", 64);
+	const char *tmp = getenv("TMPDIR");
+
+	sli_snprintf(dst, 64, "%s/sl-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(dst));
 }
 

@@ -5,6 +5,7 @@
 #include "loop/loop.h"
 
 #include "base/clock.h"
+#include "base/str.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -22,7 +23,9 @@ static char order[64];
 static void
 mark(const char *s)
 {
-	strncat(order, s, sizeof(order) - strlen(order) - 1);
+	size_t n = strlen(order);
+
+	sli_strlcpy(order + n, s, sizeof(order) - n);
 }
 
 /* --- watchers --- */
