@@ -13,6 +13,13 @@
 #define SLI_MUTANT_TEST(hit)         SLI_MUTANT_PICK(hit 1, 0)
 #define SLI_MUTANT_GLUE(v)           SLI_MUTANT_TEST(SLI_MUTANT_HIT_##v)
 #define SLI_MUTANT_EXPAND(v)         SLI_MUTANT_GLUE(v)
-#define SLI_MUTATED(name)            SLI_MUTANT_EXPAND(SLI_MUTANT_##name)
+#define SLI_MUTATED(name)            sli_mutated(SLI_MUTANT_EXPAND(SLI_MUTANT_##name))
+
+/* A call, so that no compiler sees dead code in it. */
+static inline int
+sli_mutated(int planted)
+{
+	return planted;
+}
 
 #endif

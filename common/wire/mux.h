@@ -65,7 +65,7 @@ struct sli_mux;
 #define SLI_MUX_MSG_MAX 65536u
 /* sli_mux_output never adds more than this to `out`, whose max must be at
  * least as much; it wants about 256 KiB. */
-#define SLI_MUX_BATCH_MAX 393216u
+#define SLI_MUX_BATCH_MAX 524288u
 
 /* All called from inside sli_mux_input, _output or _tick. A sink may call any
  * mux function but those three and _free. `sid` is the stream. */
@@ -206,6 +206,7 @@ struct sli_mux_stats {
 	uint64_t window_waits; /* times one waited for its own window */
 	uint64_t dead_bytes;   /* DATA for streams that want none */
 	uint64_t calls_held;   /* CALLs not dispatched at once */
+	uint64_t resets_in, resets_out;
 };
 
 void sli_mux_stats(const struct sli_mux *m, struct sli_mux_stats *ret);

@@ -53,7 +53,7 @@ struct sli_rest {
 
 /* A RESULT that waits for the data before it. */
 struct sli_late_result {
-	uint8_t *mem; /* trailers, then body; NULL = none */
+	uint8_t *mem; /* trailers, then body */
 	uint32_t trailers;
 	uint32_t len;
 	uint16_t status;
@@ -95,6 +95,7 @@ struct sli_stream {
 	uint8_t opened;   /* OPENED is queued, or has come */
 	uint8_t handler;  /* server: sink.call was made, not ended yet */
 	uint8_t muted;    /* no sink call but gone */
+	uint8_t untold;   /* server: sink.call was never made */
 	uint8_t peer_reset;
 	uint8_t reset_sent; /* RESET is written */
 	uint8_t gap_due;
