@@ -153,8 +153,9 @@ vm_ring_room(struct vm_ring *r, int fd, size_t want, struct iovec ret_iov[2],
 	runs_grow(r);
 	if (vm_ring_held(r) >= r->cap || !run_fits(r, fd, r->runs_cap))
 		return 0;
-	want = SLI_MIN(want,
-	    r->cap - (size_t)vm_ring_held(r) + SLI_MUTATED(vm_ring_off_by_one));
+	want = SLI_MIN(want, r->cap - (size_t)vm_ring_held(r));
+	if (SLI_MUTATED(vm_ring_off_by_one))
+		want++;
 	at = (size_t)(r->end % r->cap);
 	n = SLI_MIN(want, r->cap - at);
 	ret_iov[0].iov_base = r->mem + at;

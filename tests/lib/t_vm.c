@@ -12,6 +12,7 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -139,6 +140,16 @@ on_done(void *ctx, struct vm *vm, const struct sli_errinfo *ei)
 }
 
 void
+t_note(void *ctx, struct vm *vm, const struct sli_errinfo *ei)
+{
+	struct t_vm *t = ctx;
+
+	assert_non_null(vm);
+	assert_null(ei);
+	t->noted++;
+}
+
+void
 t_vm_create(struct t_vm *t, const char *id)
 {
 	struct vm_spec s = {.name = "test", .owner = t->me};
@@ -201,9 +212,11 @@ t_vm_made(struct t_vm *t, uint64_t req, struct t_pid1 *ret)
 	    .h = {.op = SPAWNER_CREATED, .len = sizeof(c), .req = req},
 	    .handle = ++t->handles,
 	};
-	int ctl[2], fds[2];
+	int ctl[2], fds[2], sync[2];
+	char b;
 
 	pair(ctl);
+	assert_return_code(pipe2(sync, O_CLOEXEC), errno);
 	ret->child = fork();
 	assert_return_code(ret->child, errno);
 	if (ret->child == 0) {
@@ -212,6 +225,9 @@ t_vm_made(struct t_vm *t, uint64_t req, struct t_pid1 *ret)
 		for (;;)
 			(void)pause();
 	}
+	sli_fd_close(&sync[1]);
+	assert_int_equal(read(sync[0], &b, 1), 0);
+	sli_fd_close(&sync[0]);
 	fds[0] = ctl[0];
 	fds[1] = (int)syscall(SYS_pidfd_open, ret->child, 0);
 	assert_return_code(fds[1], errno);

@@ -38,8 +38,8 @@ t_client_pull(struct t_client *c)
 	}
 }
 
-static void
-on_ready(struct vm_reader *r)
+void
+t_client_ready(struct vm_reader *r)
 {
 	struct t_client *c = SLI_CONTAINER_OF(r, struct t_client, r);
 
@@ -67,7 +67,7 @@ on_started(void *ctx, struct vm_proc *p, const struct sli_errinfo *ei)
 	if (ei)
 		c->ei = *ei;
 	if (p && c->raw[0] == 0) {
-		vm_reader_attach(p, &c->r, 0, 1, on_ready);
+		vm_reader_attach(p, &c->r, 0, 1, t_client_ready);
 	} else if (p) {
 		vm_proc_take_stdio(p, c->raw);
 		vm_proc_on_exit(p, on_exit_raw, c);
@@ -107,10 +107,16 @@ t_client_free(struct t_client *c)
 int
 t_world_new(void **state)
 {
+	return t_world_new_with(state, SLI_L_VM_EXEC_DRAIN, T_DRAIN_MS);
+}
+
+int
+t_world_new_with(void **state, int limit, uint64_t value)
+{
 	struct t_world *w = sli_zalloc(sizeof(*w));
 
 	w->fds = t_fds();
-	t_vm_init_with(&w->t, SLI_L_VM_EXEC_DRAIN, T_DRAIN_MS);
+	t_vm_init_with(&w->t, limit, value);
 	w->vm = t_vm_running(&w->t, "vm_1", &w->pid1);
 	*state = w;
 	return 0;

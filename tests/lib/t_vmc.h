@@ -26,6 +26,8 @@ struct t_client {
 
 /* Read and acknowledge all there is. */
 void t_client_pull(struct t_client *c);
+/* A reader's ready(): pulls unless idle. */
+void t_client_ready(struct vm_reader *r);
 void t_client_free(struct t_client *c);
 /* vm_exec of "cmd arg"; the owner attaches and reads. RAW: takes the stdio. */
 void t_exec(
@@ -45,6 +47,7 @@ struct t_world {
 /* cmocka set-up and teardown; teardown asserts that no held byte and no
  * descriptor is left. */
 int t_world_new(void **state);
+int t_world_new_with(void **state, int limit, uint64_t value);
 int t_world_free(void **state);
 /* Exec, taken by pid 1, STARTED, attached. */
 void t_start(struct t_world *w, struct t_client *c, struct t_exec *x,
