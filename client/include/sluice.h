@@ -228,6 +228,8 @@ SLUICE_API void sluice_stream_set_window(sluice_stream *s, uint64_t window);
 /* Wait for the end of the call and return its error. AGAIN as in _wait(). */
 SLUICE_API int sluice_stream_wait(
     sluice_stream *s, int64_t timeout_ms, struct sluice_error *err);
+/* Let the library free it after its end, callbacks included. */
+SLUICE_API void sluice_stream_detach(sluice_stream *s);
 /* Cancels if it is still running. NULL is allowed. */
 SLUICE_API void sluice_stream_free(sluice_stream *s);
 
