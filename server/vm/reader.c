@@ -2,6 +2,7 @@
 /* Cursors over a process's output: attach, next, acknowledge, detach, and the
  * gauges that follow from them. Reads no pipe; slices given out stay valid
  * until the caller returns to the loop because only the loop's events read. */
+#include "base/mutant.h"
 #include "vm/proc.h"
 #include "vm/vm_internal.h"
 
@@ -101,6 +102,8 @@ vm_reader_next(struct vm_reader *r, size_t max, struct vm_out *ret)
 	*ret = (struct vm_out){.kind = VM_OUT_NONE, .offset = r->next};
 	if (!p || max == 0)
 		return;
+	if (SLI_MUTATED(vm_gap_silent) && r->next < p->ring.start)
+		r->next = p->ring.start;
 	if (r->next < p->ring.start) {
 		SLI_ASSERT(p->owner != r);
 		ret->kind = VM_OUT_GAP;
@@ -136,7 +139,7 @@ vm_reader_ack(struct vm_reader *r, uint64_t offset)
 	if (!p || offset <= r->acked)
 		return;
 	r->acked = offset;
-	if (p->owner == r) {
+	if (p->owner == r && !SLI_MUTATED(vm_owner_base_stuck)) {
 		vm_ring_hold(&p->ring, offset);
 		proc_account(p);
 		pipe_resume(p);

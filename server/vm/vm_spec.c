@@ -76,8 +76,9 @@ vm_spec_memory(const struct sli_limits *lim)
 static uint64_t
 share_bytes(const struct vm_engine *e)
 {
-	return e->mem_total / 100 *
-	       sli_limits_get(&e->lim, SLI_L_HOST_MEMORY_SHARE);
+	uint64_t share = sli_limits_get(&e->lim, SLI_L_HOST_MEMORY_SHARE);
+
+	return e->mem_total / 100 * share + e->mem_total % 100 * share / 100;
 }
 
 static uint64_t

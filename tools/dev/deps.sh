@@ -12,7 +12,7 @@ protobuf-c-compiler libsqlite3-dev libsodium-dev libcmocka-dev libjansson-dev
 libseccomp-dev libcap-dev musl-tools procps util-linux uidmap'
 ALL='clang clang-format clang-tidy libclang-rt-14-dev codespell shellcheck
 bubblewrap g++ libgrpc++-dev libprotobuf-dev protobuf-compiler
-protobuf-compiler-grpc strace sqlite3 git xxd'
+protobuf-compiler-grpc strace sqlite3 git xxd mandoc'
 
 have_all() {
 	local c

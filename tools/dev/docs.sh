@@ -138,4 +138,38 @@ if [ -e docs/TESTING.md ]; then
 		}
 	done
 fi
+
+# Every configuration keyword is in its manual, and no other.
+keys=server/main/config.keys.h
+man=docs/man/sluiced.conf.5
+if [ -e $keys ] && [ -e $man ]; then
+	diff <(grep -oE '^SLUICED_KEY\([a-z_]+' $keys | sed 's/.*(//' | sort) \
+	    <(grep -oE '^\.It Ic [a-z_]+' $man | sed 's/.* //' | sort) || {
+		echo "$man: not the keywords of $keys"
+		bad=1
+	}
+fi
+
+# Exported names and declared names are the same.
+map=client/libsluice.map
+if [ -e $map ]; then
+	diff <(grep -oE '\bsluice_[a-z0-9_]+;' $map | tr -d ';' | sort -u) \
+	    <(cat client/include/*.h client/include/*/*.h 2>/dev/null |
+	        sed 's,/\*.*\*/,,' | grep -v '^#' |
+	        grep -oE '\bsluice_[a-z0-9_]+\(' | tr -d '(' | sort -u) || {
+		echo "$map: not the functions of the public header"
+		bad=1
+	}
+fi
+
+# The manuals are well formed.
+if command -v mandoc >/dev/null; then
+	for f in docs/man/*.[1-8]; do
+		[ -e "$f" ] || continue
+		mandoc -T lint -W warning "$f" || bad=1
+	done
+else
+	echo "mandoc is not installed (make deps)"
+	bad=1
+fi
 exit $bad

@@ -112,7 +112,7 @@ check_docs() { tools/dev/docs.sh check; }
 check_codespell() {
 	tool codespell || return 1
 	src '*' | grep -vE '\.(bin|hex|raw)$|/corpus/|/golden/' |
-	    xargs codespell -L 'inflight,ue,crate,ot,te,ro,ans' 
+	    xargs codespell -L inflight,nd,falsy 
 }
 
 check_shellcheck() {
@@ -123,9 +123,10 @@ check_shellcheck() {
 # A file whose text, headers and checks have not changed is not looked at again.
 tidy_one() {
 	local f=$1 key out only=
-	# Programs with one thread may use what is not safe among several.
+	# Programs and phases with one thread may use what is not safe among
+	# several.
 	case $f in
-	tools/* | server/guest/* | server/spawner/* | server/opener/*)
+	tools/* | server/main/* | server/guest/* | server/spawner/* | server/opener/*)
 		only=--checks=-concurrency-mt-unsafe ;;
 	esac
 	# shellcheck disable=SC2086
