@@ -115,7 +115,9 @@ T.tests   := $(TESTS:tests/%.c=$(B)/t/%)
 T.replay  := $(FUZZ:tests/fuzz/%.c=$(B)/t/fuzz/replay_%)
 T.fuzz    := $(FUZZ:tests/fuzz/%.c=$(B)/t/fuzz/%)
 T.bench   := $(BENCH:tests/%.c=$(B)/t/%)
-T.tools   := $(TTOOLS:tests/%.c=$(B)/t/%) $(TGUEST:tests/%.c=$(B)/t/%)
+FAKE     := $(wildcard tests/fake/*.c)
+T.tools   := $(TTOOLS:tests/%.c=$(B)/t/%) $(TGUEST:tests/%.c=$(B)/t/%) \
+             $(if $(FAKE),$(B)/t/fake-agent)
 
 .PHONY: all programs tests clean
 all: programs $(LCOMMON) $(if $(SERVER),$(LSERVER))
@@ -212,6 +214,9 @@ $(TGUEST:tests/%.c=$(B)/t/%): \
 $(B)/t/%: $(B)/plain/tests/%.o $(B)/plain/libbase.a
 	@echo "  LD    $@"; mkdir -p $(@D)
 	$(Q)$(CC) -static -Wl,--gc-sections $^ -o $@
+$(B)/t/fake-agent: $(call plain,$(FAKE))
+	@echo "  LD    $@"; mkdir -p $(@D)
+	$(Q)$(CC) -static $^ -o $@
 $(B)/t/fuzz/replay_%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/replay_main.o $(T.libs)
 	$(link) -pie $(filter %.o,$^) -Wl,--start-group $(T.libs) \
 	    -Wl,--end-group $(LIBS) $(LIBS_PRIV) -o $@
