@@ -69,6 +69,28 @@ pid_t world_bg(struct world *w, const char *out_path, const char *err_path,
     const char *const *argv);
 int world_wait_bg(struct world *w, pid_t pid, int timeout_ms);
 
+/* --- VMs and FAKE agents (world_acp.c) -------------------------------------*/
+
+/* A new VM; its id in dst. */
+void world_vm(struct world *w, char *dst, size_t cap);
+/* Copy a file of ours into the VM, mode 0755. */
+void world_put(
+    struct world *w, const char *vm, const char *from, const char *to);
+/* A session on FAKE (tests/fake/README.md) with this script, idle when it
+ * returns; its log is /root/fake.log in the VM. `extra`: more arguments of
+ * `sluice session open`, NULL-terminated, or NULL. */
+void world_fake(struct world *w, const char *vm, const char *script,
+    const char *const *extra, char *dst, size_t cap);
+/* The lines that FAKE got so far; caller frees. */
+char *world_fake_log(struct world *w, const char *vm);
+/* Whole history, one JSON event a line; caller frees. */
+char *world_history(struct world *w, const char *session);
+/* Wait until the session has n pending permissions; the request number of the
+ * first is returned (0 when n is 0). */
+uint64_t world_pending(struct world *w, const char *session, unsigned n);
+/* The `state` of the session in dst. */
+void world_state(struct world *w, const char *session, char *dst, size_t cap);
+
 /* --- looking from outside -------------------------------------------------*/
 
 /* Monotonic ms. */
