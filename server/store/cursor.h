@@ -22,8 +22,9 @@ enum store_item_kind {
 
 struct store_item {
 	enum store_item_kind kind;
-	/* EVENT: body is empty when length > STORE_PART_MAX. PART: the event
-	 * that it belongs to. */
+	/* EVENT: body is empty when it follows in PARTs: when it is longer
+	 * than STORE_PART_MAX, or stored in parts. PART: the event that it
+	 * belongs to, without body. */
 	const struct sli_event *ev;
 	uint64_t offset; /* PART */
 	struct sli_slice bytes;
@@ -61,20 +62,35 @@ enum store_pump {
 struct store_session;
 struct store_read;
 
-/* next: the seq to deliver next (its body from `offset`, when in_body). */
+/* docs/STATES.md, "Subscription". */
+enum store_cursor_state {
+	STORE_CURSOR_NONE,
+	STORE_CURSOR_READY,   /* may be pumped */
+	STORE_CURSOR_PARKED,  /* next > head; a commit wakes it */
+	STORE_CURSOR_READING, /* one read in flight; its answer wakes it */
+	STORE_CURSOR_ENDED,
+	STORE_CURSOR_FAILED,
+	STORE_CURSOR_STATES,
+};
+
+/* Embedded in its owner, who reads `next`, `state` and `code` and writes
+ * nothing. */
 struct store_cursor {
 	struct store *st;
 	struct store_session *s;
 	struct store_cursor_cfg cfg;
-	uint64_t next;
-	uint64_t offset;
-	uint64_t left;             /* events until limit */
+	enum store_cursor_state state;
+	enum sli_err code;
+	uint64_t next;   /* the seq to deliver next */
+	uint64_t offset; /* in its body, while in_body */
+	uint64_t left;   /* events until the limit */
+	int in_body;
+	struct sli_event cur;      /* while in_body; without its bytes */
 	struct store_read *flight; /* asked for, not yet answered */
 	struct store_read *page;   /* answered, not yet emitted */
+	struct store_read *piece;  /* the same, of a body in parts */
 	unsigned page_at;
-	int parked, in_body, done;
-	enum sli_err code;
-	struct sli_event cur; /* while in_body */
+	uint64_t seen;        /* the head when the page was asked for */
 	struct sli_list node; /* of the session's cursors */
 };
 

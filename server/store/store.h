@@ -153,9 +153,9 @@ void store_commit(struct store *st, const char *sid,
 /* A body in parts: bytes are committed in transactions of their own while
  * they arrive; the event that names the set in `parts` makes them visible.
  * Its `length` must be the bytes appended, else INVALID_ARGUMENT; when an
- * append failed the naming commit fails too (STORAGE_FULL): a stored body
- * never has holes. Sets never named are swept at the next start or by
- * store_part_drop. begin: 0 for an unknown session or no memory; append and
+ * append failed (a full disk) the naming commit fails too, with DATA_LOSS: a
+ * stored body never has holes. Sets never named are swept at the next start or
+ * by store_part_drop. begin: 0 for an unknown session or no memory; append and
  * drop on 0 do nothing. */
 uint64_t store_part_begin(struct store *st, const char *sid);
 void store_part_append(struct store *st, uint64_t set, struct sli_slice bytes);
