@@ -152,7 +152,7 @@ store_new_session(struct store *st, const struct store_session_row *row,
 	struct store_session *s = NULL;
 	struct store_job *j = NULL;
 	enum sli_err e;
-	uint8_t *p;
+	uint8_t *p = NULL;
 
 	e = check_records(st, NULL, recs, n);
 	if (e == SLI_OK && sli_map_get(st->sessions, sli_slice_str(row->id)))
@@ -275,6 +275,14 @@ store_held(const struct store *st, const char *sid)
 		return st->held;
 	s = sli_map_get(st->sessions, sli_slice_str(sid));
 	return s ? s->held : 0;
+}
+
+uint64_t
+store_bytes(const struct store *st, const char *sid)
+{
+	const struct store_session *s = store_session_find(st, sid);
+
+	return s ? s->bytes : 0;
 }
 
 enum sli_err

@@ -136,7 +136,7 @@ arrived(struct store_read *r)
 }
 
 static void
-ask(struct store_cursor *c, enum store_read_kind kind, size_t want)
+ask(struct store_cursor *c, enum store_read_kind kind)
 {
 	struct store_read *r = store_read_new(c->st, c->s, kind, 0);
 	uint64_t end = c->s->head;
@@ -151,7 +151,7 @@ ask(struct store_cursor *c, enum store_read_kind kind, size_t want)
 	r->end = c->cfg.backward ? c->cfg.end : end;
 	r->backward = c->cfg.backward;
 	r->max_events = (unsigned)SLI_MIN(c->left, 256);
-	r->max_bytes = SLI_MIN(want, STORE_PAGE_MAX);
+	r->max_bytes = STORE_PAGE_MAX;
 	r->set = c->cur.parts;
 	r->offset = c->offset;
 	r->ctx = c;
@@ -343,7 +343,7 @@ from_pieces(struct pump *p)
 	struct store_read *r = c->piece;
 
 	if (!r) {
-		ask(c, STORE_READ_BODY, STORE_PAGE_MAX);
+		ask(c, STORE_READ_BODY);
 		return;
 	}
 	if (r->code != SLI_OK || r->body.n == 0) {
@@ -397,7 +397,7 @@ step(struct pump *p)
 			set_state(c, STORE_CURSOR_READY);
 	} else if (c->cfg.backward ||
 		   store_tail_walk(c->s, c->next, tail_event, p) < 0) {
-		ask(c, STORE_READ_PAGE, p->credit - p->spent);
+		ask(c, STORE_READ_PAGE);
 	}
 }
 

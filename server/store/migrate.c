@@ -61,7 +61,7 @@ static const char step1[] =
     "length INTEGER NOT NULL) STRICT;"
     "CREATE INDEX part_set_event ON part_set(sno,seq);"
     "CREATE TABLE doomed("
-    "sno INTEGER PRIMARY KEY, upto INTEGER NOT NULL) STRICT;";
+    "sno INTEGER PRIMARY KEY, last INTEGER NOT NULL) STRICT;";
 
 static const char *const steps[] = {step1};
 

@@ -155,11 +155,11 @@ store_rows_change(struct store_writer *w, struct store_session *s,
 }
 
 static enum sli_err
-doom(struct store_writer *w, uint64_t sno, uint64_t upto)
+doom(struct store_writer *w, uint64_t sno, uint64_t last)
 {
 	w->purge = 1;
 	return store_db_err(
-	    store_db_run(w->db, SQL_DOOM, "ii", (int64_t)sno, (int64_t)upto));
+	    store_db_run(w->db, SQL_DOOM, "ii", (int64_t)sno, (int64_t)last));
 }
 
 /* The rows that lead to the history go now, the history itself in steps. */

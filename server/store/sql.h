@@ -90,9 +90,9 @@ X(VM_DEL, "DELETE FROM vm WHERE vm_id=?1") \
 X(VM_ALL, "SELECT vm_id,tenant,state,reason,spec,created_ms FROM vm" \
 	" ORDER BY created_ms,vm_id") \
 /* giving space back */ \
-X(DOOM, "INSERT INTO doomed(sno,upto) VALUES(?1,?2) ON CONFLICT(sno)" \
-	" DO UPDATE SET upto=max(upto,excluded.upto)") \
-X(DOOMED, "SELECT sno,upto FROM doomed LIMIT 1") \
+X(DOOM, "INSERT INTO doomed(sno,last) VALUES(?1,?2) ON CONFLICT(sno)" \
+	" DO UPDATE SET last=max(last,excluded.last)") \
+X(DOOMED, "SELECT sno,last FROM doomed LIMIT 1") \
 X(DOOMED_DONE, "DELETE FROM doomed WHERE sno=?1") \
 X(PURGE_RUNS, "DELETE FROM run WHERE id IN (SELECT id FROM run" \
 	" WHERE id>=?1 AND id<=?2 ORDER BY id LIMIT ?3)") \

@@ -82,13 +82,13 @@ step_run(struct store_writer *w, enum store_sql id, int64_t from, int64_t to,
 }
 
 static int
-step_set(struct store_writer *w, int64_t sno, int64_t upto, int *ret_n)
+step_set(struct store_writer *w, int64_t sno, int64_t last, int *ret_n)
 {
 	sqlite3_stmt *q;
 	int64_t set;
 	int rc;
 
-	q = store_db_query(w->db, &rc, SQL_PURGE_SET, "ii", sno, upto);
+	q = store_db_query(w->db, &rc, SQL_PURGE_SET, "ii", sno, last);
 	if (!q)
 		return rc;
 	rc = sqlite3_step(q);
@@ -109,7 +109,7 @@ step_set(struct store_writer *w, int64_t sno, int64_t upto, int *ret_n)
 static int
 step(struct store_writer *w, int *ret_more)
 {
-	int64_t sno = 0, upto = 0;
+	int64_t sno = 0, last = 0;
 	sqlite3_stmt *q;
 	int rc, n = 0;
 
@@ -120,15 +120,15 @@ step(struct store_writer *w, int *ret_more)
 	*ret_more = rc == SQLITE_ROW;
 	if (rc == SQLITE_ROW) {
 		sno = sqlite3_column_int64(q, 0);
-		upto = sqlite3_column_int64(q, 1);
+		last = sqlite3_column_int64(q, 1);
 	}
 	store_db_reset(q);
 	if (rc != SQLITE_ROW)
 		return rc == SQLITE_DONE ? SQLITE_OK : rc;
 	rc = step_run(w, SQL_PURGE_RUNS, store_key((uint64_t)sno, 0),
-	    store_key((uint64_t)sno, (uint64_t)upto), PURGE_RUNS, &n);
+	    store_key((uint64_t)sno, (uint64_t)last), PURGE_RUNS, &n);
 	if (rc == SQLITE_OK && n == 0)
-		rc = step_set(w, sno, upto, &n);
+		rc = step_set(w, sno, last, &n);
 	if (rc == SQLITE_OK && n == 0)
 		rc = store_db_run(w->db, SQL_DOOMED_DONE, "i", sno);
 	return rc;

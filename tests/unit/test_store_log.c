@@ -262,8 +262,8 @@ tails_share_a_cap(void **state)
 	t_store_close(t);
 	t->cfg.tail_bytes = 100000;
 	t_store_open(t);
-	for (char k = '0'; k <= '9'; k++) {
-		sid[1] = k;
+	for (int k = '0'; k <= '9'; k++) {
+		sid[1] = (char)k;
 		assert_int_equal(t_store_session(t, sid), SLI_OK);
 		assert_int_equal(
 		    t_store_add(t, sid, body, sizeof(body)), SLI_OK);
