@@ -13,22 +13,29 @@
 #define RING_MIN_READ ((size_t)16 * 1024)
 #define RUNS_FIRST    16u
 
+static uint64_t *
+run_at(const struct vm_ring *r, unsigned i)
+{
+	SLI_ASSERT(r->runs_cap > 0);
+	return &r->runs[(r->runs_head + i) % r->runs_cap];
+}
+
 static uint64_t
 run_end(const struct vm_ring *r, unsigned i)
 {
-	return r->runs[(r->runs_head + i) % r->runs_cap] >> 1;
+	return *run_at(r, i) >> 1;
 }
 
 static int
 run_fd(const struct vm_ring *r, unsigned i)
 {
-	return r->runs[(r->runs_head + i) % r->runs_cap] & 1 ? 2 : 1;
+	return *run_at(r, i) & 1 ? 2 : 1;
 }
 
 static void
 run_set(struct vm_ring *r, unsigned i, uint64_t end, int fd)
 {
-	r->runs[(r->runs_head + i) % r->runs_cap] = end << 1 | (fd == 2);
+	*run_at(r, i) = end << 1 | (fd == 2);
 }
 
 static void
@@ -51,7 +58,7 @@ runs_grow(struct vm_ring *r)
 	if (!m)
 		return;
 	for (unsigned i = 0; i < r->runs_n; i++)
-		m[i] = r->runs[(r->runs_head + i) % r->runs_cap];
+		m[i] = *run_at(r, i);
 	sli_free(r->runs);
 	r->runs = m;
 	r->runs_cap = cap;

@@ -176,8 +176,10 @@ vm_teardown(struct vm *vm)
 	if (vm->handle && !vm->removing) {
 		vm->removing = 1;
 		if (vm->e->backend->ops->remove(
-			vm->e->backend, vm->key, vm->handle, &ei) != SLI_OK)
-			vm_removed(vm, &ei);
+			vm->e->backend, vm->key, vm->handle, &ei) != SLI_OK) {
+			vm->removing = 0;
+			loop_timer_after(vm->e->loop, &vm->stop, 0);
+		}
 	}
 }
 
@@ -371,11 +373,13 @@ void
 vm_on_start_late(struct loop_timer *t)
 {
 	struct vm *vm = SLI_CONTAINER_OF(t, struct vm, start);
-	struct sli_errinfo ei;
+	struct sli_errinfo ei = vm->error;
 
-	sli_fail(&ei, SLI_E_SANDBOX, 0, "vm.start",
-	    "the VM was not running after vm.start_ms");
-	sli_errinfo_reason(&ei, "start_timeout");
+	if (ei.code == SLI_OK) {
+		sli_fail(&ei, SLI_E_SANDBOX, 0, "vm.start",
+		    "the VM was not running after vm.start_ms");
+		sli_errinfo_reason(&ei, "start_timeout");
+	}
 	die(vm, &ei);
 }
 
@@ -418,7 +422,6 @@ vm_made(struct vm *vm, const struct vm_made *m, const struct sli_errinfo *ei)
 void
 vm_make(struct vm *vm)
 {
-	struct sli_errinfo ei;
 	uint64_t ms = sli_limits_get(&vm->lim, SLI_L_VM_START);
 
 	if (vm->state != VM_CREATING)
@@ -426,11 +429,13 @@ vm_make(struct vm *vm)
 	vm->committed = vm_spec_memory(&vm->lim);
 	vm->e->committed += vm->committed;
 	vm->oom_kills = 0;
+	vm->error = (struct sli_errinfo){0};
 	vm->making = 1;
-	if (vm->e->backend->ops->create(
-		vm->e->backend, vm->key, &vm->spec, &vm->lim, &ei) != SLI_OK) {
-		vm_made(vm, NULL, &ei);
-		return;
+	if (vm->e->backend->ops->create(vm->e->backend, vm->key, &vm->spec,
+		&vm->lim, &vm->error) != SLI_OK) {
+		/* Told from the loop, as every answer. */
+		vm->making = 0;
+		ms = 0;
 	}
 	loop_timer_after(vm->e->loop, &vm->start, (int64_t)ms);
 }

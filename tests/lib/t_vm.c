@@ -74,10 +74,11 @@ t_vm_init_with(struct t_vm *t, int limit, uint64_t value)
 	    .h = {.op = SPAWNER_HELLO, .len = sizeof(h)},
 	    .version = SPAWNER_VERSION,
 	};
+	struct sigaction ignore = {.sa_handler = SIG_IGN};
 	int s[2], o[2];
 
 	memset(t, 0, sizeof(*t));
-	(void)signal(SIGPIPE, SIG_IGN);
+	assert_return_code(sigaction(SIGPIPE, &ignore, NULL), errno);
 	t->l = loop_new(NULL);
 	assert_non_null(t->l);
 	pair(s);
@@ -140,7 +141,7 @@ on_done(void *ctx, struct vm *vm, const struct sli_errinfo *ei)
 }
 
 void
-t_note(void *ctx, struct vm *vm, const struct sli_errinfo *ei)
+t_vm_note(void *ctx, struct vm *vm, const struct sli_errinfo *ei)
 {
 	struct t_vm *t = ctx;
 

@@ -24,7 +24,7 @@ struct t_vm {
 	struct vm *vm;
 	struct sli_errinfo ei;
 	int done;
-	int noted; /* calls of t_note */
+	int noted; /* calls of t_vm_note */
 	struct sli_principal me;
 	struct sli_limits *lim;
 };
@@ -55,7 +55,7 @@ void t_vm_until(struct t_vm *t, const int *what);
 void t_vm_turns(struct t_vm *t);
 
 /* A vm_done_fn; ctx is the t_vm. Counts, and wants success. */
-void t_note(void *ctx, struct vm *vm, const struct sli_errinfo *ei);
+void t_vm_note(void *ctx, struct vm *vm, const struct sli_errinfo *ei);
 /* vm_create with id ("vm_1"); answers fill t->vm, t->ei, t->done. */
 void t_vm_create(struct t_vm *t, const char *id);
 /* The next request of the engine to the spawner, which must be op. */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 void
-t_client_pull(struct t_client *c)
+t_vmc_pull(struct t_vmc *c)
 {
 	struct vm_out o;
 
@@ -39,18 +39,18 @@ t_client_pull(struct t_client *c)
 }
 
 void
-t_client_ready(struct vm_reader *r)
+t_vmc_ready(struct vm_reader *r)
 {
-	struct t_client *c = SLI_CONTAINER_OF(r, struct t_client, r);
+	struct t_vmc *c = SLI_CONTAINER_OF(r, struct t_vmc, r);
 
 	if (!c->idle)
-		t_client_pull(c);
+		t_vmc_pull(c);
 }
 
 static void
 on_exit_raw(void *ctx, const struct vm_exit *st)
 {
-	struct t_client *c = ctx;
+	struct t_vmc *c = ctx;
 
 	c->exit = *st;
 	c->exited++;
@@ -59,7 +59,7 @@ on_exit_raw(void *ctx, const struct vm_exit *st)
 static void
 on_started(void *ctx, struct vm_proc *p, const struct sli_errinfo *ei)
 {
-	struct t_client *c = ctx;
+	struct t_vmc *c = ctx;
 
 	assert_false(c->answered);
 	c->answered = 1;
@@ -67,7 +67,7 @@ on_started(void *ctx, struct vm_proc *p, const struct sli_errinfo *ei)
 	if (ei)
 		c->ei = *ei;
 	if (p && c->raw[0] == 0) {
-		vm_reader_attach(p, &c->r, 0, 1, t_client_ready);
+		vm_reader_attach(p, &c->r, 0, 1, t_vmc_ready);
 	} else if (p) {
 		vm_proc_take_stdio(p, c->raw);
 		vm_proc_on_exit(p, on_exit_raw, c);
@@ -75,7 +75,7 @@ on_started(void *ctx, struct vm_proc *p, const struct sli_errinfo *ei)
 }
 
 void
-t_exec_spec(struct vm *vm, struct t_client *c, const struct vm_exec_spec *s)
+t_vmc_exec_spec(struct vm *vm, struct t_vmc *c, const struct vm_exec_spec *s)
 {
 	memset(c, 0, sizeof(*c));
 	if (s->flags & VM_EXEC_RAW)
@@ -85,17 +85,17 @@ t_exec_spec(struct vm *vm, struct t_client *c, const struct vm_exec_spec *s)
 }
 
 void
-t_exec(struct vm *vm, struct t_client *c, unsigned flags, uint64_t timeout_ms)
+t_vmc_exec(struct vm *vm, struct t_vmc *c, unsigned flags, uint64_t timeout_ms)
 {
 	static const char *const argv[] = {"cmd", "arg", NULL};
 	struct vm_exec_spec s = {
 	    .argv = argv, .flags = flags, .timeout_ms = timeout_ms};
 
-	t_exec_spec(vm, c, &s);
+	t_vmc_exec_spec(vm, c, &s);
 }
 
 void
-t_client_free(struct t_client *c)
+t_vmc_free(struct t_vmc *c)
 {
 	vm_reader_detach(&c->r);
 	sli_free(c->data);
@@ -139,10 +139,10 @@ t_world_free(void **state)
 
 /* Started and attached. */
 void
-t_start(struct t_world *w, struct t_client *c, struct t_exec *x, unsigned flags,
-    uint64_t timeout_ms)
+t_vmc_start(struct t_world *w, struct t_vmc *c, struct t_exec *x,
+    unsigned flags, uint64_t timeout_ms)
 {
-	t_exec(w->vm, c, flags, timeout_ms);
+	t_vmc_exec(w->vm, c, flags, timeout_ms);
 	t_pid1_exec(&w->t, &w->pid1, x);
 	t_pid1_say(&w->pid1, GUEST_STARTED, x->id, 40 + (int)x->id, 0);
 	t_vm_until(&w->t, &c->answered);
@@ -150,20 +150,20 @@ t_start(struct t_world *w, struct t_client *c, struct t_exec *x, unsigned flags,
 }
 
 void
-t_put(const struct t_exec *x, int fd, const char *s)
+t_vmc_put(const struct t_exec *x, int fd, const char *s)
 {
 	assert_int_equal(write(x->fds[fd], s, strlen(s)), strlen(s));
 }
 
 void
-t_is(const struct t_client *c, const char *want)
+t_vmc_is(const struct t_vmc *c, const char *want)
 {
 	assert_int_equal(c->n, strlen(want));
 	assert_memory_equal(c->data, want, c->n);
 }
 
 void
-t_wants_death(struct t_world *w, struct t_client *c)
+t_vmc_wants_death(struct t_world *w, struct t_vmc *c)
 {
 	t_vm_deleted(&w->t);
 	for (int i = 0; i < 100 && w->t.states[VM_FAILED] == 0; i++)
@@ -174,5 +174,5 @@ t_wants_death(struct t_world *w, struct t_client *c)
 	t_vm_until(&w->t, &c->exited);
 	assert_int_equal(c->exit.signal, SIGKILL);
 	assert_int_equal(c->exited, 1);
-	t_client_free(c);
+	t_vmc_free(c);
 }

@@ -9,7 +9,7 @@
 #define T_DRAIN_MS 60 /* vm.exec_drain_ms of a t_world */
 
 /* A client that reads everything, or nothing until it is told to. */
-struct t_client {
+struct t_vmc {
 	struct vm_reader r;
 	struct vm_proc *proc;
 	struct sli_errinfo ei;
@@ -25,17 +25,17 @@ struct t_client {
 };
 
 /* Read and acknowledge all there is. */
-void t_client_pull(struct t_client *c);
+void t_vmc_pull(struct t_vmc *c);
 /* A reader's ready(): pulls unless idle. */
-void t_client_ready(struct vm_reader *r);
-void t_client_free(struct t_client *c);
+void t_vmc_ready(struct vm_reader *r);
+void t_vmc_free(struct t_vmc *c);
 /* vm_exec of "cmd arg"; the owner attaches and reads. RAW: takes the stdio. */
-void t_exec(
-    struct vm *vm, struct t_client *c, unsigned flags, uint64_t timeout_ms);
-void t_exec_spec(
-    struct vm *vm, struct t_client *c, const struct vm_exec_spec *s);
+void t_vmc_exec(
+    struct vm *vm, struct t_vmc *c, unsigned flags, uint64_t timeout_ms);
+void t_vmc_exec_spec(
+    struct vm *vm, struct t_vmc *c, const struct vm_exec_spec *s);
 /* Its output is exactly this. */
-void t_is(const struct t_client *c, const char *want);
+void t_vmc_is(const struct t_vmc *c, const char *want);
 
 struct t_world {
 	struct t_vm t;
@@ -50,11 +50,11 @@ int t_world_new(void **state);
 int t_world_new_with(void **state, int limit, uint64_t value);
 int t_world_free(void **state);
 /* Exec, taken by pid 1, STARTED, attached. */
-void t_start(struct t_world *w, struct t_client *c, struct t_exec *x,
+void t_vmc_start(struct t_world *w, struct t_vmc *c, struct t_exec *x,
     unsigned flags, uint64_t timeout_ms);
 /* The process prints. */
-void t_put(const struct t_exec *x, int fd, const char *s);
+void t_vmc_put(const struct t_exec *x, int fd, const char *s);
 /* The VM must fail now, and c (or NULL), which runs in it, end by SIGKILL. */
-void t_wants_death(struct t_world *w, struct t_client *c);
+void t_vmc_wants_death(struct t_world *w, struct t_vmc *c);
 
 #endif

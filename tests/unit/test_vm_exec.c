@@ -16,20 +16,20 @@
 #include <unistd.h>
 
 static void
-end(struct t_world *w, struct t_client *c, struct t_exec *x)
+end(struct t_world *w, struct t_vmc *c, struct t_exec *x)
 {
 	t_exec_close(x);
 	t_pid1_say(&w->pid1, GUEST_EXIT, x->id, 0, 0);
 	t_vm_until(&w->t, &c->exited);
-	t_client_free(c);
+	t_vmc_free(c);
 }
 
 static void
 refused(struct t_world *w, const struct vm_exec_spec *s, enum sli_err want)
 {
-	struct t_client c;
+	struct t_vmc c;
 
-	t_exec_spec(w->vm, &c, s);
+	t_vmc_exec_spec(w->vm, &c, s);
 	t_vm_until(&w->t, &c.answered);
 	assert_null(c.proc);
 	assert_int_equal(c.ei.code, want);
@@ -87,10 +87,10 @@ the_environment_is_composed_and_later_ones_win(void **state)
 	    .cwd = "/tmp",
 	    .traceparent = "00-aa"};
 	struct t_world *w = *state;
-	struct t_client c;
+	struct t_vmc c;
 	struct t_exec x;
 
-	t_exec_spec(w->vm, &c, &s);
+	t_vmc_exec_spec(w->vm, &c, &s);
 	t_pid1_exec(&w->t, &w->pid1, &x);
 	assert_string_equal(x.text,
 	    "/tmp|/bin/x|a b||PATH=" GUEST_DEFAULT_PATH
@@ -113,12 +113,12 @@ stdin_takes_what_the_pipe_takes(void **state)
 {
 	struct t_world *w = *state;
 	static char buf[300000];
-	struct t_client c;
+	struct t_vmc c;
 	struct t_exec x;
 	int told = 0;
 	long n;
 
-	t_start(w, &c, &x, 0, 0);
+	t_vmc_start(w, &c, &x, 0, 0);
 	vm_stdin_on_drain(c.proc, drained, &told);
 	n = vm_stdin_write(c.proc, buf, sizeof(buf));
 	assert_true(n > 0 && n < (long)sizeof(buf));
@@ -134,12 +134,12 @@ stdin_takes_what_the_pipe_takes(void **state)
 	assert_int_equal(vm_stdin_write(c.proc, "c", 1), -1);
 	assert_int_equal(read(x.fds[0], buf, sizeof(buf)), 2);
 	assert_int_equal(read(x.fds[0], buf, sizeof(buf)), 0);
-	t_put(&x, 1, "tail");
+	t_vmc_put(&x, 1, "tail");
 	end(w, &c, &x);
 
 	/* A reader that goes away is noticed by who waits for it. */
 	told = 0;
-	t_start(w, &c, &x, 0, 0);
+	t_vmc_start(w, &c, &x, 0, 0);
 	vm_stdin_on_drain(c.proc, drained, &told);
 	while (vm_stdin_write(c.proc, buf, sizeof(buf)) > 0)
 		;
@@ -153,14 +153,14 @@ static void
 a_detached_process_keeps_its_newest_output(void **state)
 {
 	struct t_world *w = *state;
-	struct t_client c;
+	struct t_vmc c;
 	struct vm_stats st;
 	struct t_exec x;
 	char buf[4096];
 	size_t n = 0;
 
 	memset(buf, 'd', sizeof(buf));
-	t_start(w, &c, &x, VM_EXEC_DETACH, 0);
+	t_vmc_start(w, &c, &x, VM_EXEC_DETACH, 0);
 	assert_true(vm_proc_detached(c.proc));
 	assert_false(c.r.owner);
 	assert_int_equal(read(x.fds[0], buf, 1), 0); /* no stdin */
@@ -179,55 +179,55 @@ a_detached_process_keeps_its_newest_output(void **state)
 	t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 0, 0);
 	t_vm_turns(&w->t);
 	c.idle = 0;
-	t_client_pull(&c);
+	t_vmc_pull(&c);
 	assert_int_equal(c.exited, 1);
 	assert_int_equal(c.gaps, 1);
 	assert_int_equal(c.n, 512 * 1024);
 	assert_int_equal(c.r.next, n);
-	t_client_free(&c);
+	t_vmc_free(&c);
 	/* And again, from a place that is still kept, or from beyond. */
 	memset(&c, 0, sizeof(c));
 	vm_reader_attach(
-	    vm_proc_find(w->vm, 40 + x.id), &c.r, n - 7, 1, t_client_ready);
+	    vm_proc_find(w->vm, 40 + x.id), &c.r, n - 7, 1, t_vmc_ready);
 	assert_int_equal(c.n, 7);
 	assert_int_equal(c.exited, 1);
-	t_client_free(&c);
+	t_vmc_free(&c);
 	memset(&c, 0, sizeof(c));
-	vm_reader_attach(vm_proc_find(w->vm, 40 + x.id), &c.r, UINT64_MAX, 0,
-	    t_client_ready);
+	vm_reader_attach(
+	    vm_proc_find(w->vm, 40 + x.id), &c.r, UINT64_MAX, 0, t_vmc_ready);
 	assert_int_equal(c.n, 0);
 	assert_int_equal(c.exited, 1);
-	t_client_free(&c);
+	t_vmc_free(&c);
 }
 
 static void
 raw_stdio_is_the_callers(void **state)
 {
 	struct t_world *w = *state;
-	struct t_client c;
+	struct t_vmc c;
 	struct t_exec x;
 	char b[8];
 
-	t_start(w, &c, &x, VM_EXEC_RAW, 0);
+	t_vmc_start(w, &c, &x, VM_EXEC_RAW, 0);
 	assert_int_equal(write(c.raw[0], "hi", 2), 2);
 	assert_int_equal(read(x.fds[0], b, 8), 2);
-	t_put(&x, 1, "abc");
+	t_vmc_put(&x, 1, "abc");
 	assert_int_equal(read(c.raw[1], b, 8), 3);
-	t_put(&x, 2, "late");
+	t_vmc_put(&x, 2, "late");
 	t_exec_close(&x);
 	t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 4, 0);
 	t_vm_until(&w->t, &c.exited);
 	assert_int_equal(c.exit.code, 4);
 	assert_int_equal(read(c.raw[2], b, 8), 4);
 	assert_int_equal(read(c.raw[2], b, 8), 0);
-	t_client_free(&c);
+	t_vmc_free(&c);
 }
 
 static void
 the_newest_ended_processes_stay_listed(void **state)
 {
 	struct t_world *w;
-	struct t_client c, keep;
+	struct t_vmc c, keep;
 	struct t_exec x;
 	struct vm_proc *p;
 	uint32_t pos = 0, n = 0;
@@ -235,13 +235,13 @@ the_newest_ended_processes_stay_listed(void **state)
 	t_world_free(state);
 	t_world_new_with(state, SLI_L_VM_MAX_ENDED_PROCESSES, 3);
 	w = *state;
-	t_start(w, &keep, &x, 0, 0);
-	t_put(&x, 1, "old");
+	t_vmc_start(w, &keep, &x, 0, 0);
+	t_vmc_put(&x, 1, "old");
 	t_exec_close(&x);
 	t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 0, 0);
 	t_vm_until(&w->t, &keep.exited);
 	for (int i = 0; i < 10; i++) {
-		t_start(w, &c, &x, 0, 0);
+		t_vmc_start(w, &c, &x, 0, 0);
 		assert_int_equal(vm_process_count(w->vm), 1);
 		end(w, &c, &x);
 	}
@@ -256,30 +256,30 @@ the_newest_ended_processes_stay_listed(void **state)
 	/* Forgotten by the VM, but not by who still reads it. */
 	assert_ptr_equal(keep.r.proc, keep.proc);
 	assert_null(vm_proc_vm(keep.proc));
-	t_client_free(&keep);
+	t_vmc_free(&keep);
 }
 
 static void
 readers_outlive_a_deleted_vm(void **state)
 {
 	struct t_world *w = *state;
-	struct t_client c;
+	struct t_vmc c;
 	struct t_exec x;
 
-	t_start(w, &c, &x, 0, 0);
+	t_vmc_start(w, &c, &x, 0, 0);
 	c.idle = 1;
-	t_put(&x, 1, "still to be read");
+	t_vmc_put(&x, 1, "still to be read");
 	t_exec_close(&x);
-	vm_delete(w->vm, t_note, &w->t);
+	vm_delete(w->vm, t_vm_note, &w->t);
 	t_vm_deleted(&w->t);
 	t_vm_until(&w->t, &w->t.noted);
 	assert_null(vm_proc_vm(c.proc));
-	t_client_pull(&c);
-	t_is(&c, "still to be read");
+	t_vmc_pull(&c);
+	t_vmc_is(&c, "still to be read");
 	assert_int_equal(c.exit.signal, SIGKILL);
 	assert_int_equal(vm_proc_signal(c.proc, 15), SLI_E_FAILED_PRECONDITION);
 	vm_proc_kill_tree(c.proc);
-	t_client_free(&c);
+	t_vmc_free(&c);
 }
 
 static void
@@ -288,13 +288,13 @@ an_exec_waits_for_its_vm(void **state)
 	struct t_world *w = *state;
 	struct vm_spec s = {.id = "vm_2", .name = "n", .owner = w->t.me};
 	struct vm *vm = vm_adopt_stopped(w->t.e, &s, "server_restarted");
-	struct t_client c[3];
+	struct t_vmc c[3];
 	struct t_pid1 p;
 	struct t_exec x;
 
 	/* Stopped: started for it. Not before it runs. */
-	t_exec(vm, &c[0], 0, 0);
-	t_exec(vm, &c[1], 0, 0);
+	t_vmc_exec(vm, &c[0], 0, 0);
+	t_vmc_exec(vm, &c[1], 0, 0);
 	t_vm_made(&w->t, t_vm_request(&w->t, SPAWNER_CREATE, NULL, 0), &p);
 	t_vm_turns(&w->t);
 	t_pid1_say(&p, GUEST_READY, 0, GUEST_VERSION, 0);
@@ -304,19 +304,19 @@ an_exec_waits_for_its_vm(void **state)
 		t_pid1_say(&p, GUEST_STARTED, x.id, 5 + i, 0);
 		t_pid1_say(&p, GUEST_EXIT, x.id, 0, 0);
 		t_vm_until(&w->t, &c[i].exited);
-		t_client_free(&c[i]);
+		t_vmc_free(&c[i]);
 	}
 	/* In creation when it fails. */
 	s = (struct vm_spec){.id = "vm_3", .name = "n", .owner = w->t.me};
 	vm = vm_adopt_stopped(w->t.e, &s, "server_restarted");
-	t_exec(vm, &c[2], 0, 0);
+	t_vmc_exec(vm, &c[2], 0, 0);
 	t_vm_failed(&w->t, t_vm_request(&w->t, SPAWNER_CREATE, NULL, 0), ENOSPC,
 	    "root");
 	t_vm_until(&w->t, &c[2].answered);
 	assert_null(c[2].proc);
 	assert_int_equal(c[2].ei.code, SLI_E_SANDBOX);
 	/* And afterwards. */
-	t_exec(vm, &c[2], 0, 0);
+	t_vmc_exec(vm, &c[2], 0, 0);
 	t_vm_until(&w->t, &c[2].answered);
 	assert_int_equal(c[2].ei.code, SLI_E_FAILED_PRECONDITION);
 	t_pid1_close(&p);
@@ -326,20 +326,20 @@ static void
 more_processes_than_allowed_are_refused(void **state)
 {
 	struct t_world *w;
-	struct t_client c[4];
+	struct t_vmc c[4];
 	struct t_exec x[3];
 
 	t_world_free(state);
 	t_world_new_with(state, SLI_L_VM_MAX_PROCESSES, 3);
 	w = *state;
 	for (int i = 0; i < 3; i++)
-		t_start(w, &c[i], &x[i], 0, 0);
-	t_exec(w->vm, &c[3], 0, 0);
+		t_vmc_start(w, &c[i], &x[i], 0, 0);
+	t_vmc_exec(w->vm, &c[3], 0, 0);
 	t_vm_until(&w->t, &c[3].answered);
 	assert_int_equal(c[3].ei.code, SLI_E_RESOURCE_EXHAUSTED);
 	assert_string_equal(c[3].ei.hits[0].key, "vm.max_processes");
 	end(w, &c[0], &x[0]);
-	t_start(w, &c[0], &x[0], 0, 0);
+	t_vmc_start(w, &c[0], &x[0], 0, 0);
 	for (int i = 0; i < 3; i++)
 		end(w, &c[i], &x[i]);
 }
@@ -350,22 +350,22 @@ static void
 a_pid_1_that_does_not_read(void **state)
 {
 	struct t_world *w = *state;
-	struct t_client c;
+	struct t_vmc c;
 	struct t_exec x;
 	unsigned n = 0;
 
-	t_start(w, &c, &x, 0, 0);
+	t_vmc_start(w, &c, &x, 0, 0);
 	t_exec_close(&x);
 	while (n < 100000 && vm_proc_signal(c.proc, SIGUSR1) == SLI_OK)
 		n++;
 	assert_true(n >= 512 && n < 100000);
 	assert_int_equal(vm_proc_signal(c.proc, SIGUSR1), SLI_E_UNAVAILABLE);
 	vm_proc_kill_tree(c.proc);
-	vm_delete(w->vm, t_note, &w->t);
+	vm_delete(w->vm, t_vm_note, &w->t);
 	t_vm_deleted(&w->t);
 	t_vm_until(&w->t, &w->t.noted);
 	assert_int_equal(c.exited, 1);
-	t_client_free(&c);
+	t_vmc_free(&c);
 }
 
 int

@@ -263,7 +263,7 @@ losing_a_helper_stops_the_server(void **state)
 	assert_int_equal(t->fatals, 1);
 	/* What is asked now is refused, not lost. */
 	t_vm_create(t, "vm_2");
-	assert_true(t->done);
+	t_vm_until(t, &t->done);
 	assert_null(t->vm);
 	assert_int_equal(t->ei.code, SLI_E_UNAVAILABLE);
 	sli_fd_close(&t->opener);
@@ -285,6 +285,7 @@ out_of_memory_anywhere_is_an_answer(void **state)
 		sli_mem_fail_at(n);
 		t_vm_create(t, "vm_1");
 		sli_mem_fail_at(0);
+		t_vm_turns(t);
 		ok = !t->done;
 		if (!ok) {
 			assert_null(t->vm);

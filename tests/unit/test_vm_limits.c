@@ -183,7 +183,7 @@ capacity_comes_back(void **state)
 	T.e->mem_total = one / 2 * 3;
 	t_vm_create(&T, "vm_2");
 	assert_int_equal(T.ei.code, SLI_E_HOST_CAPACITY);
-	vm_delete(vm_find(T.e, &T.me, "vm_1"), t_note, &T);
+	vm_delete(vm_find(T.e, &T.me, "vm_1"), t_vm_note, &T);
 	t_vm_turns(&T);
 	t_vm_create(&T, "vm_2");
 	assert_int_equal(T.ei.code, SLI_E_HOST_CAPACITY);

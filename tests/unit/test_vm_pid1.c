@@ -24,16 +24,16 @@ events_out_of_order_end_the_vm(void **state)
 
 	for (unsigned i = 0; i < SLI_ARRAY_LEN(bad); i++) {
 		struct t_world *w;
-		struct t_client c;
+		struct t_vmc c;
 		struct t_exec x;
 
 		if (i > 0)
 			t_world_new(state);
 		w = *state;
-		t_start(w, &c, &x, 0, 0);
+		t_vmc_start(w, &c, &x, 0, 0);
 		t_exec_close(&x);
 		t_pid1_say(&w->pid1, bad[i], x.id, 1, 1);
-		t_wants_death(w, &c);
+		t_vmc_wants_death(w, &c);
 		if (i + 1 < SLI_ARRAY_LEN(bad))
 			t_world_free(state);
 	}
@@ -43,32 +43,32 @@ static void
 an_exit_before_the_start_or_twice_ends_the_vm(void **state)
 {
 	struct t_world *w = *state;
-	struct t_client c, d;
+	struct t_vmc c, d;
 	struct t_exec x;
 
-	t_start(w, &c, &x, 0, 0);
+	t_vmc_start(w, &c, &x, 0, 0);
 	t_exec_close(&x);
 	t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 3, 0);
 	t_vm_until(&w->t, &c.exited);
 	t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 4, 0);
-	t_wants_death(w, NULL);
+	t_vmc_wants_death(w, NULL);
 	/* The first exit stands. */
 	assert_int_equal(c.exit.code, 3);
 	assert_int_equal(c.exited, 1);
 	assert_int_equal(vm_proc_exit(c.proc)->code, 3);
-	t_client_free(&c);
+	t_vmc_free(&c);
 	t_world_free(state);
 
 	t_world_new(state);
 	w = *state;
-	t_exec(w->vm, &d, 0, 0);
+	t_vmc_exec(w->vm, &d, 0, 0);
 	t_pid1_exec(&w->t, &w->pid1, &x);
 	t_exec_close(&x);
 	t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 0, 0);
 	t_vm_until(&w->t, &d.answered);
 	assert_null(d.proc);
 	assert_int_equal(d.ei.code, SLI_E_SANDBOX);
-	t_wants_death(w, NULL);
+	t_vmc_wants_death(w, NULL);
 }
 
 static void
@@ -91,7 +91,7 @@ malformed_packets_end_the_vm(void **state)
 			assert_int_equal(
 			    sli_fd_send(w->pid1.ctl, ev, sizeof(ev[0]), &fd, 1),
 			    sizeof(ev[0]));
-		t_wants_death(w, NULL);
+		t_vmc_wants_death(w, NULL);
 		if (i < SLI_ARRAY_LEN(sizes))
 			t_world_free(state);
 	}
@@ -101,22 +101,22 @@ static void
 unknown_ids_are_ignored(void **state)
 {
 	struct t_world *w = *state;
-	struct t_client c;
+	struct t_vmc c;
 	struct t_exec x;
 
-	t_start(w, &c, &x, 0, 0);
+	t_vmc_start(w, &c, &x, 0, 0);
 	for (uint32_t op = GUEST_STARTED; op <= GUEST_PONG; op++) {
 		t_pid1_say(&w->pid1, op, x.id + 1, 1, 1);
 		t_pid1_say(&w->pid1, op, UINT32_MAX, -1, -1);
 		t_pid1_say(&w->pid1, op, 0, 1, 1);
 	}
-	t_put(&x, 1, "alive");
+	t_vmc_put(&x, 1, "alive");
 	t_exec_close(&x);
 	t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 0, 0);
 	t_vm_until(&w->t, &c.exited);
-	t_is(&c, "alive");
+	t_vmc_is(&c, "alive");
 	assert_int_equal(vm_state(w->vm), VM_RUNNING);
-	t_client_free(&c);
+	t_vmc_free(&c);
 }
 
 int

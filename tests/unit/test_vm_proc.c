@@ -35,10 +35,10 @@ a_process_that_could_not_start_says_what_failed(void **state)
 	uint32_t pos = 0;
 
 	for (unsigned i = 0; i < SLI_ARRAY_LEN(c); i++) {
-		struct t_client cl;
+		struct t_vmc cl;
 		struct t_exec x;
 
-		t_exec(w->vm, &cl, 0, 0);
+		t_vmc_exec(w->vm, &cl, 0, 0);
 		t_pid1_exec(&w->t, &w->pid1, &x);
 		t_exec_close(&x);
 		t_pid1_say(&w->pid1, GUEST_ERR, x.id, c[i].step, c[i].sys);
@@ -57,24 +57,24 @@ a_fast_exit_loses_nothing(void **state)
 	struct t_world *w = *state;
 
 	for (int i = 0; i < 200; i++) {
-		struct t_client c;
+		struct t_vmc c;
 		struct t_exec x;
 
-		t_exec(w->vm, &c, 0, 0);
+		t_vmc_exec(w->vm, &c, 0, 0);
 		t_pid1_exec(&w->t, &w->pid1, &x);
-		t_put(&x, 1, "out");
-		t_put(&x, 2, "err");
+		t_vmc_put(&x, 1, "out");
+		t_vmc_put(&x, 2, "err");
 		t_exec_close(&x);
 		t_pid1_say(&w->pid1, GUEST_STARTED, x.id, 77, 0);
 		t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 7, 0);
 		t_pid1_say(&w->pid1, GUEST_CLOSED, x.id, 0, 0);
 		t_vm_until(&w->t, &c.exited);
-		t_is(&c, "outerr");
+		t_vmc_is(&c, "outerr");
 		assert_int_equal(c.exited, 1);
 		assert_int_equal(c.exit.code, 7);
 		assert_int_equal(c.exit.signal, 0);
 		assert_false(c.exit.truncated);
-		t_client_free(&c);
+		t_vmc_free(&c);
 	}
 }
 
@@ -82,40 +82,40 @@ static void
 a_child_that_holds_the_pipe_is_cut_after_the_grace(void **state)
 {
 	struct t_world *w = *state;
-	struct t_client c;
+	struct t_vmc c;
 	struct t_exec x;
 	int64_t t0;
 
-	t_start(w, &c, &x, 0, 0);
-	t_put(&x, 1, "done\n");
+	t_vmc_start(w, &c, &x, 0, 0);
+	t_vmc_put(&x, 1, "done\n");
 	sli_fd_close(&x.fds[2]);
 	t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 0, 0);
 	t0 = sli_mono_ms();
 	t_vm_until(&w->t, &c.exited);
 	assert_true(sli_mono_ms() - t0 >= T_DRAIN_MS - 2);
-	t_is(&c, "done\n");
+	t_vmc_is(&c, "done\n");
 	assert_true(c.exit.truncated);
 	assert_int_equal(c.exit.code, 0);
 	/* Closed: the child learns that nobody listens. */
 	assert_int_equal(write(x.fds[1], "x", 1), -1);
 	assert_int_equal(errno, EPIPE);
 	t_exec_close(&x);
-	t_client_free(&c);
+	t_vmc_free(&c);
 }
 
 static void
 a_child_that_prints_for_ever_does_not_delay_the_exit(void **state)
 {
 	struct t_world *w = *state;
-	struct t_client c;
+	struct t_vmc c;
 	struct t_exec x;
 	char buf[4096];
 	int64_t t0;
 
 	memset(buf, 'y', sizeof(buf));
-	t_start(w, &c, &x, 0, 0);
+	t_vmc_start(w, &c, &x, 0, 0);
 	assert_return_code(fcntl(x.fds[1], F_SETFL, O_NONBLOCK), errno);
-	t_put(&x, 1, "done\n");
+	t_vmc_put(&x, 1, "done\n");
 	t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 0, 0);
 	t0 = sli_mono_ms();
 	while (!c.exited) {
@@ -127,7 +127,7 @@ a_child_that_prints_for_ever_does_not_delay_the_exit(void **state)
 	assert_memory_equal(c.data, "done\n", 5);
 	assert_true(c.exit.truncated);
 	t_exec_close(&x);
-	t_client_free(&c);
+	t_vmc_free(&c);
 }
 
 /* The owner reads nothing until long after the grace. What the process itself
@@ -138,14 +138,14 @@ a_slow_owner_still_gets_everything(void **state)
 	struct t_world *w = *state;
 
 	for (int held = 0; held < 2; held++) {
-		struct t_client c;
+		struct t_vmc c;
 		struct t_exec x;
 		char buf[4096];
 		size_t n = 0;
 		ssize_t k;
 
 		memset(buf, 'z', sizeof(buf));
-		t_start(w, &c, &x, 0, 0);
+		t_vmc_start(w, &c, &x, 0, 0);
 		c.idle = 1;
 		assert_return_code(fcntl(x.fds[1], F_SETFL, O_NONBLOCK), errno);
 		for (int idle = 0; idle < 20;) {
@@ -164,14 +164,14 @@ a_slow_owner_still_gets_everything(void **state)
 		assert_int_equal(c.exited, 0);
 		assert_null(vm_proc_exit(c.proc));
 		c.idle = 0;
-		t_client_pull(&c);
+		t_vmc_pull(&c);
 		t_vm_until(&w->t, &c.exited);
 		assert_int_equal(c.n, n);
 		assert_int_equal(c.gaps, 0);
 		assert_int_equal(c.exit.code, 5);
 		assert_int_equal(c.exit.truncated, held);
 		t_exec_close(&x);
-		t_client_free(&c);
+		t_vmc_free(&c);
 	}
 }
 
@@ -179,11 +179,11 @@ static void
 a_timeout_kills_the_tree(void **state)
 {
 	struct t_world *w = *state;
-	struct t_client c;
+	struct t_vmc c;
 	struct guest_kill k;
 	struct t_exec x;
 
-	t_start(w, &c, &x, 0, 30);
+	t_vmc_start(w, &c, &x, 0, 30);
 	t_pid1_kill(&w->t, &w->pid1, &k);
 	assert_int_equal(k.op, GUEST_KILL_TREE);
 	assert_int_equal(k.id, x.id);
@@ -192,37 +192,37 @@ a_timeout_kills_the_tree(void **state)
 	t_vm_until(&w->t, &c.exited);
 	assert_true(c.exit.timed_out);
 	assert_int_equal(c.exit.signal, SIGKILL);
-	t_client_free(&c);
+	t_vmc_free(&c);
 }
 
 static void
 the_death_of_pid_1_ends_every_process_once(void **state)
 {
 	struct t_world *w = *state;
-	struct t_client c[3];
+	struct t_vmc c[3];
 	struct t_exec x[3];
 
-	t_start(w, &c[0], &x[0], 0, 0);
-	t_start(w, &c[1], &x[1], VM_EXEC_RAW, 0);
-	t_put(&x[0], 1, "last words");
-	t_exec(w->vm, &c[2], 0, 0);
+	t_vmc_start(w, &c[0], &x[0], 0, 0);
+	t_vmc_start(w, &c[1], &x[1], VM_EXEC_RAW, 0);
+	t_vmc_put(&x[0], 1, "last words");
+	t_vmc_exec(w->vm, &c[2], 0, 0);
 	t_pid1_exec(&w->t, &w->pid1, &x[2]);
 	for (int i = 0; i < 3; i++)
 		t_exec_close(&x[i]);
 	assert_return_code(kill(w->pid1.child, SIGKILL), errno);
 	t_vm_until(&w->t, &c[0].exited);
 	t_vm_until(&w->t, &c[2].answered);
-	t_is(&c[0], "last words");
+	t_vmc_is(&c[0], "last words");
 	assert_int_equal(c[0].exit.signal, SIGKILL);
 	assert_int_equal(c[1].exited, 1);
 	assert_int_equal(c[1].exit.signal, SIGKILL);
 	assert_null(c[2].proc);
 	assert_int_equal(
 	    vm_proc_signal(c[0].proc, SIGTERM), SLI_E_FAILED_PRECONDITION);
-	t_wants_death(w, NULL);
+	t_vmc_wants_death(w, NULL);
 	assert_int_equal(c[0].exited + c[1].exited, 2);
-	t_client_free(&c[0]);
-	t_client_free(&c[1]);
+	t_vmc_free(&c[0]);
+	t_vmc_free(&c[1]);
 }
 
 int
