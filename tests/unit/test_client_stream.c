@@ -117,11 +117,11 @@ unknown_method(void **state)
 
 	(void)state;
 	start(&f, &x);
-	assert_int_equal(sluice_call(x.c, "sluice.v1.Vms/Crate", NULL, 0, NULL,
+	assert_int_equal(sluice_call(x.c, "sluice.v1.Vms/Make", NULL, 0, NULL,
 			     &handler, &x, &x.s, &err),
 	    SLUICE_E_UNIMPLEMENTED);
 	assert_null(x.s);
-	assert_non_null(strstr(err.text, "Vms/Crate"));
+	assert_non_null(strstr(err.text, "Vms/Make"));
 	finish(&f, &x);
 }
 
