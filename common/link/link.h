@@ -51,7 +51,7 @@ struct sli_iov {
 #define SLI_LINK_IOV_MAX 8
 
 /* Arm one receive; at most recv_max bytes come in one go. The buffer behind
- * it is 4 KiB on a quiet link and grows up to recv_max while bytes flow. */
+ * it is 1 KiB on a quiet link and grows up to recv_max while bytes flow. */
 void sli_link_recv(struct sli_link *l);
 /* Start sending all of iov (n <= 8, not empty); memory must stay until
  * sink.sent. Not while a send is outstanding. */
@@ -65,7 +65,7 @@ enum sli_link_state sli_link_state(const struct sli_link *l);
 /* Nothing has come for a while: give the big receive buffer back. */
 void sli_link_idle(struct sli_link *l);
 /* Most bytes of one receive from the next one on; default and most 256 KiB,
- * least 4 KiB. Small values bound what an unknown peer can make us hold. */
+ * least 1 KiB. Small values bound what an unknown peer can make us hold. */
 void sli_link_recv_max(struct sli_link *l, size_t max);
 /* Close; sink.closed follows later (never from inside this call); then the
  * backend frees the link. Calling twice is allowed. */
@@ -74,7 +74,7 @@ void sli_link_close(struct sli_link *l);
 void sli_link_set_sink(
     struct sli_link *l, const struct sli_link_sink *sink, void *ctx);
 
-#define SLI_LINK_RECV_MIN 4096u
+#define SLI_LINK_RECV_MIN 1024u
 #define SLI_LINK_RECV_MAX 262144u
 
 /* --- for backends only --- */

@@ -57,7 +57,7 @@ call_of(struct svc_call c)
 struct call *
 call_by_sid(const struct conn *conn, uint32_t sid)
 {
-	struct call *c = conn->bucket[sid % CONN_BUCKETS];
+	struct call *c = conn->bucket ? conn->bucket[sid % CONN_BUCKETS] : NULL;
 
 	while (c && c->sid != sid)
 		c = c->next_in_bucket;
@@ -159,8 +159,12 @@ call_new(struct svc_calls *t, struct conn *conn, uint32_t sid,
 	struct call *c = sli_zalloc(sizeof(*c));
 	uint32_t ms = in->timeout_ms ? in->timeout_ms : m->timeout_ms;
 
-	if (!c)
+	if (!conn->bucket)
+		conn->bucket = sli_calloc(CONN_BUCKETS, sizeof(struct call *));
+	if (!c || !conn->bucket) {
+		sli_free(c);
 		return NULL;
+	}
 	c->id = sli_ids_add(t->ids, c);
 	if (c->id == 0) {
 		sli_free(c);

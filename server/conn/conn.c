@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "wire/frame.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -134,7 +135,17 @@ on_hello(void *ctx, const struct sli_peer_hello *peer)
 	    sli_quote(agent, sizeof(agent), sli_slice_str(peer->agent)));
 }
 
-static enum sli_err
+static void
+feed(struct conn *c, struct sli_slice bytes)
+{
+	struct sli_errinfo ei;
+
+	if (c->mux && talking(c) && bytes.n > 0 &&
+	    sli_mux_input(c->mux, c->last_in_ms, bytes, &ei) != SLI_OK)
+		fail(c, &ei);
+}
+
+static void
 start_mux(struct conn *c)
 {
 	struct sli_mux_sink sink;
@@ -142,7 +153,44 @@ start_mux(struct conn *c)
 	dispatch_sink(&sink);
 	sink.hello = on_hello;
 	c->mux = sli_mux_new(&c->set->mux_cfg, &sink, c);
-	return c->mux ? SLI_OK : SLI_E_NOMEM;
+	if (!c->mux) {
+		conn_close(c);
+		return;
+	}
+	feed(c, sli_buf_slice(&c->hello));
+	sli_buf_free(&c->hello);
+}
+
+/* Moves bytes from the front of *bytes into c->hello until it holds want. */
+static int
+collect(struct conn *c, struct sli_slice *bytes, size_t want)
+{
+	size_t n = SLI_MIN(bytes->n, want - sli_buf_len(&c->hello));
+
+	if (sli_buf_append(&c->hello, bytes->p, n) != SLI_OK) {
+		conn_close(c);
+		return 0;
+	}
+	*bytes = sli_slice_of(bytes->p + n, bytes->n - n);
+	return sli_buf_len(&c->hello) == want;
+}
+
+/* A peer that has not said HELLO is not worth a mux. The first frame is only
+ * collected here; what is wrong with it the mux will say. */
+static void
+take_hello(struct conn *c, struct sli_slice *bytes)
+{
+	struct sli_frame f;
+	size_t want = SLI_FRAME_HDR;
+
+	if (sli_buf_len(&c->hello) < SLI_FRAME_HDR &&
+	    !collect(c, bytes, SLI_FRAME_HDR))
+		return;
+	sli_frame_peek(sli_buf_data(&c->hello), &f);
+	if (f.type == SLI_FT_HELLO && f.len <= SLI_HELLO_MAX)
+		want += f.len;
+	if (sli_buf_len(&c->hello) == want || collect(c, bytes, want))
+		start_mux(c);
 }
 
 static void
@@ -160,11 +208,8 @@ answer_preamble(struct conn *c)
 	rc = sli_preamble_choose(&p, SLI_SEC_NONE, &a);
 	if (rc == SLI_OK && c->refused)
 		a.status = (uint8_t)(rc = SLI_E_UNAUTHENTICATED);
-	if (rc == SLI_OK)
-		rc = start_mux(c);
 	sli_preamble_answer_put(bytes, &a);
-	if (rc == SLI_E_NOMEM ||
-	    sli_buf_append(&c->out, bytes, sizeof(bytes)) != SLI_OK)
+	if (sli_buf_append(&c->out, bytes, sizeof(bytes)) != SLI_OK)
 		conn_close(c);
 	else if (rc == SLI_OK)
 		set_state(c, CONN_HELLO);
@@ -192,15 +237,14 @@ static void
 on_recv(void *ctx, struct sli_slice bytes)
 {
 	struct conn *c = ctx;
-	struct sli_errinfo ei;
 
 	c->last_in_ms = now_ms(c);
 	c->quiet = 0;
 	if (c->state == CONN_PREAMBLE)
 		take_preamble(c, &bytes);
-	if (talking(c) && bytes.n > 0 &&
-	    sli_mux_input(c->mux, c->last_in_ms, bytes, &ei) != SLI_OK)
-		fail(c, &ei);
+	if (c->state == CONN_HELLO && !c->mux)
+		take_hello(c, &bytes);
+	feed(c, bytes);
 	sli_link_recv(c->link);
 	conn_touch(c);
 }
@@ -232,6 +276,8 @@ on_sent(void *ctx)
 	struct conn *c = ctx;
 
 	sli_buf_reset(&c->out);
+	if (!c->mux)
+		sli_buf_trim(&c->out);
 	conn_touch(c);
 }
 
@@ -274,7 +320,7 @@ on_flush(struct loop_hook *h)
 		return;
 	}
 	write_more(c);
-	if (talking(c)) {
+	if (c->mux && talking(c)) {
 		if (sli_mux_tick(c->mux, now_ms(c), &due, &ei) != SLI_OK) {
 			fail(c, &ei);
 			conn_close(c);
@@ -358,6 +404,8 @@ on_reap(struct loop_reap *r)
 
 	sli_mux_free(c->mux);
 	sli_buf_free(&c->out);
+	sli_buf_free(&c->hello);
+	sli_free(c->bucket);
 	sli_free(c);
 	conns_check_done(set);
 }
@@ -403,6 +451,7 @@ conn_new(struct conns *set, struct sli_link *link)
 	c->refused =
 	    auth_peer(&set->auth, sli_link_peer(link), &c->who) != SLI_OK;
 	sli_buf_init(&c->out, SLI_MUX_BATCH_MAX + SLI_PREAMBLE_LEN);
+	sli_buf_init(&c->hello, SLI_FRAME_HDR + SLI_HELLO_MAX);
 	sli_list_init(&c->calls);
 	loop_hook_init(&c->flush, on_flush);
 	loop_timer_init(&c->timer, on_timer);

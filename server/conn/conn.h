@@ -58,14 +58,15 @@ struct conn {
 	struct sli_list node;
 	uint64_t number;
 	struct sli_link *link; /* NULL once it has said closed */
-	struct sli_mux *mux;   /* from the preamble on */
+	struct sli_mux *mux;   /* once the peer's HELLO is here */
 	enum conn_state state;
 	struct sli_principal who;
 	int refused; /* auth said no; told after the preamble */
 	int broken;  /* see conn_break */
 	uint8_t pre[SLI_PREAMBLE_LEN];
 	unsigned npre;
-	struct sli_buf out; /* the batch being written */
+	struct sli_buf hello; /* the peer's, while it comes */
+	struct sli_buf out;   /* the batch being written */
 	struct loop_hook flush;
 	struct loop_timer timer;
 	struct loop_reap reap;
@@ -75,8 +76,8 @@ struct conn {
 	int quiet;        /* receive buffer was given back */
 	uint64_t written; /* of the link, when last looked at */
 	struct sli_list calls;
-	unsigned ncalls; /* not yet ended by their handlers */
-	struct call *bucket[CONN_BUCKETS];
+	unsigned ncalls;      /* not yet ended by their handlers */
+	struct call **bucket; /* CONN_BUCKETS; from the first call on */
 };
 
 /* Takes the link. NULL (link closed) when memory is out. */

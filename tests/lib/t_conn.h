@@ -52,7 +52,7 @@ struct t_conn {
 	size_t stream_pad;
 	int stream_fail_at;
 	int take;
-	unsigned gone;
+	int gone;
 	enum sli_err gone_why;
 	struct svc_conn_stats totals;
 	uint32_t nconns;
