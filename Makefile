@@ -72,8 +72,8 @@ PBH      := $(PBC:.c=.h)
 GEN      := $(PBH) $(B)/proto/methods.list.h
 COMMON   := $(wildcard common/*/*.c)
 SERVER   := $(strip $(foreach r,loop conn service vm acp store,\
-             $(wildcard server/$(r)/*.c)))
-MAIN     := $(wildcard server/main/*.c)
+             $(wildcard server/$(r)/*.c)) $(wildcard server/main/helpers*.c))
+MAIN     := $(filter-out server/main/helpers%,$(wildcard server/main/*.c))
 SPAWNER  := $(wildcard server/spawner/*.c)
 OPENER   := $(wildcard server/opener/*.c)
 PID1     := $(wildcard server/guest/pid1*.c)
