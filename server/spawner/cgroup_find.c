@@ -226,14 +226,26 @@ clear_own_group(const char *base)
 	return 0;
 }
 
+/* On a hybrid host v2 holds none; its freezer alone is not worth a tree. */
+static int
+has_controllers(const char *base)
+{
+	char path[PATH_LEN + 64], text[512];
+
+	sli_snprintf(path, sizeof(path), "%s/cgroup.controllers", base);
+	return sli_fd_read_file(AT_FDCWD, path, text, sizeof(text)) > 0 &&
+	       (strstr(text, "memory") || strstr(text, "pids") ||
+		   strstr(text, "cpu "));
+}
+
 static void
 find_v2(struct cg_host *h, const struct spawner_conf *c)
 {
 	struct cg_root r = {.fd = -1};
 	char base[PATH_LEN];
-	int i, found = 0;
+	int i;
 
-	if (own_dir(NULL, 0, base, sizeof(base)) < 0)
+	if (own_dir(NULL, 0, base, sizeof(base)) < 0 || !has_controllers(base))
 		return;
 	if (clear_own_group(base) < 0 &&
 	    (!c->privileged || own_dir(NULL, 1, base, sizeof(base)) < 0))
@@ -245,12 +257,7 @@ find_v2(struct cg_host *h, const struct spawner_conf *c)
 			continue;
 		h->ctl[i] = r;
 		h->ctl[i].fd = fcntl(r.fd, F_DUPFD_CLOEXEC, 10);
-		found |= i != CG_FREEZER;
 	}
-	/* On a hybrid host v2 holds no controllers; its freezer alone is not
-	 * worth a second tree. */
-	if (!found && h->ctl[CG_FREEZER].version == 2)
-		drop_root(&h->ctl[CG_FREEZER]);
 	drop_root(&r);
 	for (i = 0; i < CG__N; i++)
 		if (h->ctl[i].version == 2) {
