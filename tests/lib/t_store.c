@@ -242,7 +242,7 @@ on_page(void *ctx, const struct store_page *page, const struct sli_errinfo *ei)
 	p->more = page->more;
 	for (unsigned i = 0; i < page->n; i++)
 		bytes += page->ev[i].body.n;
-	p->mem = malloc(bytes + 1);
+	p->mem = bytes ? malloc(bytes) : NULL;
 	for (unsigned i = 0; i < page->n; i++) {
 		struct sli_slice b = page->ev[i].body;
 
