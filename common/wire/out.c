@@ -319,7 +319,9 @@ build(struct sli_batch *b)
 		return;
 	put_calls(b, SLI_BATCH_CALLS);
 	sli_batch_data(b);
-	if (b->data == 0 && batch_len(b) < SLI_BATCH_DATA)
+	/* What the data left room for: more calls, and results that had only
+	 * waited for their data. */
+	if (batch_len(b) < SLI_BATCH_DATA)
 		put_calls(b, SLI_BATCH_DATA - batch_len(b));
 	(void)sli_held_run(m);
 }
@@ -334,7 +336,10 @@ sli_mux_output(struct sli_mux *m, int64_t now_ms, struct sli_buf *out)
 		return SLI_E_BUSY;
 	m->now_ms = now_ms;
 	m->busy = 1;
-	build(&b);
+	/* Twice, because a CALL that had to wait may be answered at the end of
+	 * an otherwise empty batch: no output means nothing to send. */
+	for (int i = 0; i < 2 && batch_len(&b) == 0 && !b.full; i++)
+		build(&b);
 	/* A sink may have failed us in the middle. */
 	if (m->state == SLI_MUX_FAILED && m->goaway.due && !b.full)
 		put_goaway(&b);
