@@ -26,7 +26,7 @@ sli_tx_start(struct sli_tx *t, uint64_t start)
 {
 	SLI_ASSERT(t->sent == 0 && start <= SLI_OFFSET_MAX);
 	t->sent = t->acked = start;
-	t->limit = start + t->window;
+	t->limit += start;
 }
 
 uint64_t
@@ -107,7 +107,7 @@ sli_rx_start(struct sli_rx *r, uint64_t start)
 {
 	SLI_ASSERT(r->received == 0 && start <= SLI_OFFSET_MAX);
 	r->received = r->handed = r->released = r->acked = start;
-	r->limit = start + r->widest;
+	r->limit += start;
 }
 
 enum sli_err

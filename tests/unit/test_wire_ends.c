@@ -255,6 +255,41 @@ ready_inside_pull(void **state)
 	kit_fini(&k);
 }
 
+static int
+all_bytes(uint32_t method, enum sli_role sender)
+{
+	(void)method;
+	(void)sender;
+	return 1;
+}
+
+static void
+byte_streams(void **state)
+{
+	struct sli_mux_cfg cfg = {.is_byte_stream = all_bytes};
+	struct sli_frame f;
+	struct kit k;
+
+	(void)state;
+	kit_start(&k, SLI_SERVER, &cfg);
+	assert_int_equal(kit_call(&k, 1, "", 0), SLI_OK);
+	assert_int_equal(kit_data(&k, 1, 0, 0, 10), SLI_OK);
+	assert_int_equal(kit_data(&k, 1, 0, 10, 60000), SLI_OK);
+	assert_int_equal(kit_data(&k, 1, 0, 60010, 60000), SLI_OK);
+	kit_log_is(
+	    &k, "call:1 m7 '';data:1 0+10;data:1 10+60000;data:1 60010+60000;");
+	k.src[1] = (struct kit_source){.msgs = 1, .size = 10};
+	sli_mux_ready(k.m, 1);
+	(void)kit_expect(&k, SLI_FT_OPENED, 1, NULL);
+	(void)kit_expect(&k, SLI_FT_DATA, 1, &f);
+	assert_int_equal(f.flags, 0);
+	/* EOM has no place here */
+	assert_int_equal(kit_data(&k, 1, SLI_FF_EOM, 120010, 1), SLI_OK);
+	kit_log_is(&k, "reset:1 PROTOCOL;");
+	(void)kit_expect(&k, SLI_FT_RESET, 1, NULL);
+	kit_fini(&k);
+}
+
 /* --- the table of states --------------------------------------------------*/
 
 static void
@@ -314,6 +349,7 @@ main(void)
 	    cmocka_unit_test(reset_by_server),
 	    cmocka_unit_test(gaps),
 	    cmocka_unit_test(ready_inside_pull),
+	    cmocka_unit_test(byte_streams),
 	    cmocka_unit_test(legal_moves),
 	};
 
