@@ -74,7 +74,7 @@ sli_mux_dispatch(struct sli_mux *m, struct sli_stream *s, uint16_t header_len,
 	sli_tx_init(&s->tx, SLI_MIN(window, m->cfg.window_cap));
 	s->bulk = call.priority != 0;
 	s->handler = 1;
-	s->untold = 0;
+	s->untold = s->muted = 0;
 	SLI_SINK(m, call, s->sid, &call);
 	return SLI_OK;
 }
@@ -115,7 +115,7 @@ on_call(struct sli_mux *m, const struct sli_frame *f, struct sli_slice payload)
 	s = sli_table_add(&m->table, f->sid, f->aux32);
 	if (s == NULL)
 		return refuse(m, f->sid, SLI_E_NOMEM);
-	s->untold = 1;
+	s->untold = s->muted = 1; /* until the sink has the call */
 	if (m->cfg.is_byte_stream != NULL) {
 		s->bytes_rx = m->cfg.is_byte_stream(s->method, SLI_CLIENT) != 0;
 		s->bytes_tx = m->cfg.is_byte_stream(s->method, SLI_SERVER) != 0;
