@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TAGS: asan */
 /* The generic streams of libsluice against a fake server: order of messages,
- * acknowledgement out of order, cancel, back-pressure of uploads, what may be
- * done inside a callback, and the ways in which a call ends. */
+ * acknowledgement out of order, cancel, back-pressure of uploads, and the ways
+ * in which a call ends. */
 #include "unit.h"
 
 #include "base/str.h"
@@ -23,11 +23,7 @@ struct seen {
 	int32_t code;
 	char body[64];
 	int writable;
-	void (*in_message)(struct seen *x, sluice_stream *s, sluice_msg *m);
-	void *user;
-	struct fake *f;
 	sluice_client *c;
-	int seen_busy;
 };
 
 static void
@@ -35,10 +31,7 @@ on_message(void *arg, sluice_stream *s, sluice_msg *m)
 {
 	struct seen *x = arg;
 
-	if (x->in_message) {
-		x->in_message(x, s, m);
-		return;
-	}
+	(void)s;
 	assert_true(x->n < 64);
 	x->msg[x->n++] = m;
 	if (!x->hold)
@@ -102,7 +95,6 @@ start(struct fake *f, struct seen *x)
 {
 	memset(x, 0, sizeof(*x));
 	fake_start(f);
-	x->f = f;
 	x->c = fake_client(f, NULL);
 }
 
@@ -368,142 +360,6 @@ early_result_stops_an_upload(void **state)
 	finish(&f, &x);
 }
 
-/* --- inside callbacks ----------------------------------------------------*/
-
-static void
-try_all_that_waits(struct seen *x, sluice_stream *s, sluice_msg *m)
-{
-	void *body;
-	size_t n;
-
-	assert_int_equal(sluice_process(x->c, NULL), SLUICE_E_BUSY);
-	assert_int_equal(sluice_wait(x->c, 0, NULL), SLUICE_E_BUSY);
-	assert_int_equal(sluice_stream_wait(s, 0, NULL), SLUICE_E_BUSY);
-	assert_int_equal(
-	    sluice_call_wait(x->c, ECHO, "", 0, NULL, &body, &n, NULL),
-	    SLUICE_E_BUSY);
-	assert_int_equal(
-	    sluice_echo(x->c, "", 0, NULL, NULL, NULL, NULL), SLUICE_E_BUSY);
-	sluice_msg_done(m);
-	x->seen_busy = 1;
-}
-
-static void
-busy_inside_a_callback(void **state)
-{
-	struct fake f;
-	struct seen x;
-
-	(void)state;
-	start(&f, &x);
-	x.in_message = try_all_that_waits;
-	begin(&f, &x, SUBSCRIBE);
-	fake_send(&f, f.call[0].sid, "x", 1);
-	fake_turn(&f, x.c, &x.seen_busy);
-	finish(&f, &x);
-}
-
-static void
-free_stream_inside(struct seen *x, sluice_stream *s, sluice_msg *m)
-{
-	x->n++;
-	sluice_stream_free(s);
-	x->s = NULL;
-	sluice_msg_done(m);
-}
-
-static void
-free_stream_in_its_callback(void **state)
-{
-	struct fake f;
-	struct seen x;
-
-	(void)state;
-	start(&f, &x);
-	x.in_message = free_stream_inside;
-	begin(&f, &x, SUBSCRIBE);
-	for (int i = 0; i < 5; i++)
-		fake_send(&f, f.call[0].sid, "x", 1);
-	fake_turn(&f, x.c, NULL);
-	assert_int_equal(x.n, 1);
-	assert_int_equal(x.ended, 0);
-	assert_int_equal(f.st[f.call[0].sid].reset, 1);
-	finish(&f, &x);
-}
-
-static void
-close_client_inside(struct seen *x, sluice_stream *s, sluice_msg *m)
-{
-	x->n++;
-	sluice_close(x->c);
-	assert_int_equal(
-	    sluice_call(x->c, ECHO, "", 0, NULL, &handler, x, &x->s, NULL),
-	    SLUICE_E_CLOSED);
-	sluice_stream_cancel(s);
-	sluice_msg_done(m);
-}
-
-static void
-close_client_in_a_callback(void **state)
-{
-	struct sluice_error err = {.size = sizeof(err)};
-	struct fake f;
-	struct seen x;
-	int e = SLUICE_OK;
-
-	(void)state;
-	start(&f, &x);
-	x.in_message = close_client_inside;
-	begin(&f, &x, SUBSCRIBE);
-	for (int i = 0; i < 5; i++)
-		fake_send(&f, f.call[0].sid, "x", 1);
-	while (fake_step(&f))
-		continue;
-	while (e == SLUICE_OK)
-		e = sluice_wait(x.c, 1000, &err);
-	assert_int_equal(e, SLUICE_E_CLOSED);
-	assert_int_equal(x.n, 1);
-	assert_int_equal(x.ended, 0);
-	/* The orphan is still ours to free. */
-	assert_int_equal(
-	    sluice_stream_send(x.s, "x", 1, NULL), SLUICE_E_CLOSED);
-	sluice_stream_free(x.s);
-	fake_stop(&f);
-}
-
-static void
-call_from_message(struct seen *x, sluice_stream *s, sluice_msg *m)
-{
-	(void)s;
-	sluice_msg_done(m);
-	x->in_message = NULL;
-	assert_int_equal(
-	    sluice_call(x->c, ECHO, "two", 3, NULL, NULL, NULL, NULL, NULL),
-	    SLUICE_OK);
-}
-
-/* A detached call made inside a callback leaves in the same turn, and its
- * stream is freed by the library. */
-static void
-call_in_a_callback(void **state)
-{
-	struct fake f;
-	struct seen x;
-
-	(void)state;
-	start(&f, &x);
-	x.in_message = call_from_message;
-	begin(&f, &x, SUBSCRIBE);
-	fake_send(&f, f.call[0].sid, "x", 1);
-	fake_turn(&f, x.c, NULL);
-	assert_int_equal(f.calls, 2);
-	assert_memory_equal(f.call[1].req, "two", 3);
-	fake_ok(&f, f.call[1].sid, "", 0);
-	fake_turn(&f, x.c, NULL);
-	assert_int_equal(f.st[f.call[1].sid].gone, 1);
-	finish(&f, &x);
-}
-
 int
 main(void)
 {
@@ -518,10 +374,6 @@ main(void)
 	    cmocka_unit_test(a_held_message_outlives_its_stream),
 	    cmocka_unit_test(upload_pushes_back),
 	    cmocka_unit_test(early_result_stops_an_upload),
-	    cmocka_unit_test(busy_inside_a_callback),
-	    cmocka_unit_test(free_stream_in_its_callback),
-	    cmocka_unit_test(close_client_in_a_callback),
-	    cmocka_unit_test(call_in_a_callback),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
