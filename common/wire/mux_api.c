@@ -204,7 +204,8 @@ finish(struct sli_mux *m, uint32_t sid, int now, uint16_t status,
 	} else if ((s->need & SLI_NEED_RESET) != 0 || s->reset_sent) {
 		/* Faulted; the RESET is on its way. */
 	} else if (!now && !SLI_MUTATED(result_first) &&
-		   (s->want || s->gap_due || s->rest.pos < s->rest.len)) {
+		   (s->want || s->pulling || s->gap_due ||
+		       s->rest.pos < s->rest.len)) {
 		e = keep_result(s, status, trailers, body);
 	} else {
 		sli_mux_drop_tx(m, s);

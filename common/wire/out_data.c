@@ -161,7 +161,9 @@ serve_pull(struct sli_batch *b, struct sli_stream *s)
 	    SLI_MAX(room, (uint64_t)SLI_DRIBBLE), (uint64_t)SLI_MUX_MSG_MAX);
 	if (!SLI_MUTATED(lost_wakeup))
 		s->want = 0;
+	s->pulling = 1;
 	n = m->sink.pull(m->ctx, s->sid, d + SLI_FRAME_HDR, ask);
+	s->pulling = 0;
 	SLI_ASSERT(n <= SLI_MUX_MSG_MAX);
 	if (n == 0) {
 		m->st.parks++;

@@ -92,6 +92,7 @@ struct sli_stream {
 	uint8_t bytes_tx; /* byte stream in our direction */
 	uint8_t bytes_rx; /* and in the peer's */
 	uint8_t want;     /* the source may have something */
+	uint8_t pulling;  /* inside sink.pull: its bytes go before a result */
 	uint8_t opened;   /* OPENED is queued, or has come */
 	uint8_t handler;  /* server: sink.call was made, not ended yet */
 	uint8_t muted;    /* no sink call but gone */
