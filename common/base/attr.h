@@ -10,6 +10,7 @@
 #define SLI_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define SLI_UNUSED            __attribute__((unused))
 #define SLI_NORETURN          __attribute__((noreturn))
+#define SLI_FALLTHROUGH       __attribute__((fallthrough))
 #define SLI_ARRAY_LEN(a)      (sizeof(a) / sizeof((a)[0]))
 #define SLI_CONTAINER_OF(ptr, type, member) \
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))

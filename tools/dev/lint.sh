@@ -112,7 +112,7 @@ check_docs() { tools/dev/docs.sh check; }
 check_codespell() {
 	tool codespell || return 1
 	src '*' | grep -vE '\.(bin|hex|raw)$|/corpus/|/golden/' |
-	    xargs codespell -L inflight,nd,falsy 
+	    xargs codespell -L inflight,nd,falsy,upto 
 }
 
 check_shellcheck() {
