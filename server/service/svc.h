@@ -39,22 +39,22 @@ struct svc_call {
 struct svc_method {
 	uint32_t id; /* of the .proto option */
 	void (*handle)(
-	    struct svc *svc, struct svc_call c, const ProtobufCMessage *req);
+	    struct svc *svc, struct svc_call h, const ProtobufCMessage *req);
 };
 
 /* --- what the call carries --- */
 
 /* Never NULL; tenant 0 when the call is stale. */
-const struct sli_principal *svc_principal(struct svc_call c);
+const struct sli_principal *svc_principal(struct svc_call h);
 /* Idempotency key (0..64 bytes) and W3C traceparent; valid while the call
  * lives. */
-struct sli_slice svc_key(struct svc_call c);
-struct sli_slice svc_traceparent(struct svc_call c);
+struct sli_slice svc_key(struct svc_call h);
+struct sli_slice svc_traceparent(struct svc_call h);
 /* True while a client waits for this call's end. */
-int svc_alive(struct svc_call c);
+int svc_alive(struct svc_call h);
 /* Unpack one message of a stream, through wire/guard. Valid until the current
  * callback returns. NULL: ei says why, normally given to svc_fail. */
-SLI_MUST ProtobufCMessage *svc_unpack(struct svc_call c,
+SLI_MUST ProtobufCMessage *svc_unpack(struct svc_call h,
     const ProtobufCMessageDescriptor *desc, struct sli_slice bytes,
     struct sli_errinfo *ei);
 
@@ -62,15 +62,15 @@ SLI_MUST ProtobufCMessage *svc_unpack(struct svc_call c,
 
 /* Success of a unary or client-streaming call. Packed at once; at most 48 KiB
  * (longer is a bug of ours: the client gets INTERNAL, the log says why). */
-void svc_reply(struct svc_call c, const ProtobufCMessage *body);
+void svc_reply(struct svc_call h, const ProtobufCMessage *body);
 /* The call failed: code, reason, text and limit hits (with scope and companion
  * keys from limits.def) become the Status trailers. On a stream it leaves
  * after what was pulled; nothing more is pulled. */
-void svc_fail(struct svc_call c, const struct sli_errinfo *ei);
+void svc_fail(struct svc_call h, const struct sli_errinfo *ei);
 /* Success of a server-streaming or bidi call, without a body. Leaves after
  * what was pulled; nothing more is pulled. May be called from inside pull; the
  * bytes which that pull returns still go first. */
-void svc_finish(struct svc_call c);
+void svc_finish(struct svc_call h);
 
 /* --- streams --- */
 
@@ -101,13 +101,13 @@ struct svc_stream_ops {
  * `message`. Messages that came before it are kept and delivered after it.
  * CLOSED when the call is stale: then nothing is ever called. */
 SLI_MUST enum sli_err svc_open(
-    struct svc_call c, const struct svc_stream_ops *ops, void *ctx);
+    struct svc_call h, const struct svc_stream_ops *ops, void *ctx);
 /* pull has something again. Cheap; may be called at any time. */
-void svc_ready(struct svc_call c);
+void svc_ready(struct svc_call h);
 /* n received bytes (a message's length) were taken by the engine. */
-void svc_release(struct svc_call c, uint64_t n);
+void svc_release(struct svc_call h, uint64_t n);
 /* Byte streams: skip to new_offset; `lost` bytes are reported, never silent.*/
-void svc_gap(struct svc_call c, uint64_t new_offset, uint64_t lost);
+void svc_gap(struct svc_call h, uint64_t new_offset, uint64_t lost);
 
 /* --- gauges --- */
 
@@ -126,10 +126,10 @@ struct svc_conn_stats {
 };
 
 /* Calls fn for every open connection of the caller's tenant. */
-void svc_each_conn(struct svc_call c,
+void svc_each_conn(struct svc_call h,
     void (*fn)(void *ctx, const struct svc_conn_stats *st), void *ctx);
 /* Sums over all connections, and their number. */
 void svc_conn_totals(
-    struct svc_call c, struct svc_conn_stats *ret, uint32_t *ret_conns);
+    struct svc_call h, struct svc_conn_stats *ret, uint32_t *ret_conns);
 
 #endif
