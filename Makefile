@@ -117,6 +117,12 @@ T.replay  := $(FUZZ:tests/fuzz/%.c=$(B)/t/fuzz/replay_%)
 T.fuzz    := $(FUZZ:tests/fuzz/%.c=$(B)/t/fuzz/%)
 T.bench   := $(BENCH:tests/%.c=$(B)/t/%)
 FAKE     := $(wildcard tests/fake/*.c)
+# The gRPC peer of bench_rpc is built where gRPC C++ is installed.
+ifneq ($(filter bench benches %/grpc_echo,$(MAKECMDGOALS)),)
+HAVE_GRPC := $(shell pkg-config --exists grpc++ protobuf 2>/dev/null && \
+               command -v protoc grpc_cpp_plugin)
+T.grpc    := $(if $(HAVE_GRPC),$(B)/t/bench/grpc_echo)
+endif
 T.tools   := $(TTOOLS:tests/%.c=$(B)/t/%) $(TGUEST:tests/%.c=$(B)/t/%) \
              $(if $(FAKE),$(B)/t/fake-agent)
 
@@ -230,7 +236,7 @@ $(T.fuzz): $(B)/t/fuzz/%: $(B)/tests/fuzz/%.o $(T.libs)
 # These start make again where something may have to be installed first.
 .PHONY: benches fuzzers deps test test-long test-agents bench fuzz mutants \
         demo lint print-cflags print-warnings format docs proto-lock install
-benches: all $(T.bench) $(T.tools)
+benches: all $(T.bench) $(T.grpc) $(T.tools)
 fuzzers: $(T.fuzz)
 JOBS     ?= $(shell nproc)
 submake   = $(MAKE) --no-print-directory \
@@ -315,6 +321,19 @@ install: programs
 	install -m 644 $(SO) $(LCLIENT) $(DEST)/lib/
 	ln -sf libsluice.so.0 $(DEST)/lib/libsluice.so
 	install -m 644 client/include/sluice.h $(DEST)/include/
+
+$(B)/grpc/.stamp: $(PROTO)
+	@echo "  PROTO $(B)/grpc"
+	$(Q)rm -rf $(B)/grpc && mkdir -p $(B)/grpc
+	$(Q)protoc -Iproto --cpp_out=$(B)/grpc --grpc_out=$(B)/grpc \
+	    --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) \
+	    sluice/v1/server.proto sluice/v1/options.proto
+	$(Q)touch $@
+$(B)/t/bench/grpc_echo: tests/bench/grpc_echo.cc $(B)/grpc/.stamp
+	@echo "  CXX   $@"; mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 -O2 -I$(B)/grpc $< \
+	    $(B)/grpc/sluice/v1/*.cc \
+	    $$(pkg-config --cflags --libs grpc++ protobuf) -pthread -o $@
 
 clean:
 	rm -rf build

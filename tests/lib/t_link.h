@@ -41,8 +41,8 @@ void t_server_start(struct t_server *s, int tcp);
 void t_server_stop(struct t_server *s);
 /* A raw socket to it; returns once it has been accepted. */
 int t_server_dial(struct t_server *s);
-/* Turn the loop until *v >= want, at most 10 s. */
-void t_server_turn(struct t_server *s, const unsigned *v, unsigned want);
+/* Turn the loop until *flag >= want, at most 10 s. */
+void t_server_turn(struct t_server *s, const unsigned *flag, unsigned want);
 void t_server_turn_flag(struct t_server *s, const int *flag);
 
 #endif
