@@ -3,9 +3,8 @@
 #include "unit.h"
 
 #include "t_host.h"
+#include "t_sbx.h"
 
-#include "base/clock.h"
-#include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "main/helpers.h"
@@ -55,9 +54,12 @@ as_server(const char *dir, int (*body)(struct t_vm *t))
 	struct helpers h;
 	struct sli_errinfo ei;
 	struct t_vm t = {0};
-	char text[400];
+	char text[400], libexec[2100];
 	int rc;
 
+	sbx_libexec(libexec, sizeof(libexec));
+	if (setenv("SLUICE_LIBEXEC", libexec, 1) != 0)
+		return 1;
 	if (sigaction(SIGPIPE, &ignore, NULL) != 0)
 		return 1;
 	if (helpers_start(&conf, &h, &ei) != SLI_OK ||
