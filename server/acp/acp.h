@@ -201,7 +201,8 @@ typedef void acp_permit_fn(void *ctx, struct sli_slice option, int repeated,
 void acp_permit(struct acp_session *s, uint64_t request, const char *option,
     struct sli_slice key, const char *by, acp_permit_fn *fn, void *ctx);
 
-/* Unload: a running turn is canceled first. Delete: at once, at any time. */
+/* Unload: a running turn is canceled first. Delete: at once, at any time. fn
+ * may be called from inside. */
 typedef void acp_done_fn(void *ctx, const struct sli_errinfo *ei);
 void acp_unload(struct acp_session *s, acp_done_fn *fn, void *ctx);
 void acp_delete(struct acp_session *s, acp_done_fn *fn, void *ctx);

@@ -62,6 +62,7 @@ skip(struct lines *l)
 	l->set = 0;
 	l->mode = M_SKIP;
 	sli_buf_free(&l->buf);
+	l->ops->over(l->ctx, l->length);
 }
 
 /* The line has outgrown an event: hand over what there is of it. */

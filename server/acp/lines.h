@@ -24,6 +24,9 @@ struct line {
  * lines_stop may be called from inside; nothing else of this header may. */
 struct lines_ops {
 	void (*line)(void *ctx, const struct line *ln);
+	/* The current line, so long by now, is skipped from here on; `line`
+	 * still comes, with too_long, when it ends. */
+	void (*over)(void *ctx, uint64_t length);
 	uint64_t (*part_begin)(void *ctx); /* 0 = cannot: the line is skipped */
 	void (*part_append)(void *ctx, uint64_t set, struct sli_slice bytes);
 	void (*part_drop)(void *ctx, uint64_t set);

@@ -12,8 +12,8 @@
 #define TRIES 32
 
 /* Is there a boundary between characters of the JSON text before a[pos]? */
-static int
-boundary(struct sli_slice a, size_t pos)
+int
+json_boundary(struct sli_slice a, size_t pos)
 {
 	size_t i = pos, n = 0;
 
@@ -86,12 +86,12 @@ overlap_slide(struct sli_slice a, struct sli_slice b)
 			slide = (size_t)(hit - a.p);
 			if (a.n - slide <= b.n &&
 			    memcmp(hit, b.p, a.n - slide) == 0)
-				return boundary(a, slide) ? slide
-							  : OVERLAP_NONE;
+				return json_boundary(a, slide) ? slide
+							       : OVERLAP_NONE;
 		}
 	}
 	slide = a.n - longest(a, b);
-	if (a.n - slide < min || !boundary(a, slide))
+	if (a.n - slide < min || !json_boundary(a, slide))
 		return OVERLAP_NONE;
 	return slide;
 }

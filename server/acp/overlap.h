@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far a text has slid. Thread: any. */
+/* How far a text has slid, and where the inside of a JSON string may be cut.
+ * Thread: any. */
 #ifndef SLUICE_ACP_OVERLAP_H
 #define SLUICE_ACP_OVERLAP_H
 
@@ -12,5 +13,8 @@
  * at least half of a; OVERLAP_NONE when there is none, or when it would cut an
  * escape or a character. Linear in both lengths. */
 size_t overlap_slide(struct sli_slice a, struct sli_slice b);
+
+/* Does neither an escape nor a character span the place before a[pos]? */
+int json_boundary(struct sli_slice a, size_t pos);
 
 #endif

@@ -13,7 +13,7 @@ struct sink {
 	struct sli_buf out;
 	struct sli_buf parts; /* bytes of the open set */
 	uint64_t set, next_set;
-	unsigned dropped, lines;
+	unsigned dropped, lines, over;
 	int no_parts;
 	struct lines *stop_me;
 };
@@ -39,6 +39,15 @@ on_line(void *ctx, const struct line *ln)
 	s->set = 0;
 	if (s->stop_me)
 		lines_stop(s->stop_me);
+}
+
+static void
+on_over(void *ctx, uint64_t length)
+{
+	struct sink *s = ctx;
+
+	(void)length;
+	s->over++;
 }
 
 static uint64_t
@@ -72,7 +81,8 @@ on_drop(void *ctx, uint64_t set)
 	sli_buf_reset(&s->parts);
 }
 
-static const struct lines_ops ops = {on_line, on_begin, on_append, on_drop};
+static const struct lines_ops ops = {
+    on_line, on_over, on_begin, on_append, on_drop};
 
 static void
 sink_init(struct sink *s)
@@ -147,6 +157,7 @@ a_line_without_room_for_parts_is_skipped(void **state)
 	(void)snprintf(in, sizeof(in), "{\"x\":\"%030d\"}\n{}\n", 0);
 	feed(&k, sli_slice_str(in), 7, 0);
 	unit_slice_is(sli_buf_slice(&k.out), "2L:|2:{}|");
+	assert_int_equal(k.over, 1);
 	sink_fini(&k);
 }
 
