@@ -40,7 +40,9 @@ leftovers() {
 		tr '\0' '\n' 2>/dev/null <"$p/cmdline" | grep -qF "$D" &&
 			n=$((n + 1))
 	done
-	[ -n "$vmpid" ] && [ -d "/proc/$vmpid" ] && n=$((n + 1))
+	# A dead one that nobody has waited for is not ours any more.
+	[ -n "$vmpid" ] && grep -q '^State:.[^ZX]' "/proc/$vmpid/status" \
+		2>/dev/null && n=$((n + 1))
 	[ "$(grep -c . /proc/self/mountinfo)" = "$before" ] || n=$((n + 1))
 	echo "$n"
 }
