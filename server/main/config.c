@@ -175,6 +175,7 @@ enum sli_err
 config_set(
     struct config *c, const char *key, char *value, struct sli_errinfo *ei)
 {
+	enum sli_limit l;
 	if (*value == '\0')
 		return bad(ei, key, "a value");
 	if (strcmp(key, "listen") == 0)
@@ -195,7 +196,7 @@ config_set(
 		return set_yes_no(&c->insecure_loopback, key, value, ei);
 	if (strcmp(key, "log_level") == 0)
 		return set_log_level(c, value, ei);
-	if (strchr(key, '.') != NULL)
+	if (sli_limit_find(key, &l) == SLI_OK)
 		return set_limit(c, key, value, ei);
 	return sli_fail(ei, SLI_E_CONFIG, 0, "config",
 	    "unknown keyword \"%s\"; sluiced -T shows the known ones", key);
