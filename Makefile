@@ -320,7 +320,15 @@ install: programs
 	install -m 755 $(LIBX)/guest/* $(DEST)/libexec/sluice/guest/
 	install -m 644 $(SO) $(LCLIENT) $(DEST)/lib/
 	ln -sf libsluice.so.0 $(DEST)/lib/libsluice.so
+	install -d $(DEST)/include/sluice $(DEST)/lib/pkgconfig
 	install -m 644 client/include/sluice.h $(DEST)/include/
+	install -m 644 client/include/sluice/*.h $(DEST)/include/sluice/
+	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' \
+	    client/libsluice.pc.in > $(DEST)/lib/pkgconfig/libsluice.pc
+	for f in docs/man/*.[1-8]; do \
+		install -D -m 644 $$f $(DEST)/share/man/man$${f##*.}/$${f##*/} || \
+		    exit 1; \
+	done
 
 $(B)/grpc/.stamp: $(PROTO)
 	@echo "  PROTO $(B)/grpc"

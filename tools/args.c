@@ -10,10 +10,7 @@
 #include <string.h>
 
 static const struct opt global_opts[] = {
-    {0,      "server", "URL", NULL},
-    {0, "json", NULL, NULL},
-    {0     }
-};
+    OPT(0, "server", "URL", NULL), OPT(0, "json", NULL, NULL), {0}};
 
 static const struct opt *
 find_in(const struct opt *o, const char *name, size_t n)

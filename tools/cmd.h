@@ -58,6 +58,16 @@ struct cmd {
 	int (*run)(struct tool *t);
 };
 
+/* Rows of the tables. */
+#define OPT(letter, name, arg, help)    \
+	{                               \
+		letter, name, arg, help \
+	}
+#define CMD(noun, verb, args, what, min, max, rest, opts, run)    \
+	{                                                         \
+		noun, verb, args, what, min, max, rest, opts, run \
+	}
+
 /* Tables of the families; each ends with noun NULL. */
 extern const struct cmd vm_cmds[];
 extern const struct cmd exec_cmds[];

@@ -446,25 +446,20 @@ attach_process(struct tool *t)
 }
 
 static const struct opt exec_opts[] = {
-    {'t',					   "tty", NULL, "a terminal (not implemented)"},
-    {'w',					 "dir", "DIR", "working directory in the VM; default /root"},
-    {'e',					     "env", "K=V", "add to the environment"},
-    {0,"timeout", "D", "kill its tree after this time"},
-    {0, "detach", NULL, "print the pid and leave it running"},
-    {0,					   "keep-awake", NULL, "counts as activity of the VM"},
-    {0                                       }
-};
+    OPT('t', "tty", NULL, "a terminal (not implemented)"),
+    OPT('w', "dir", "DIR", "working directory in the VM; default /root"),
+    OPT('e', "env", "K=V", "add to the environment"),
+    OPT(0, "timeout", "D", "kill its tree after this time"),
+    OPT(0, "detach", NULL, "print the pid and leave it running"),
+    OPT(0, "keep-awake", NULL, "counts as activity of the VM"), {0}};
 
 static const struct opt attach_opts[] = {
-    {0,	 "from", "OFFSET", "output offset to start at; default 0"},
-    {0}
-};
+    OPT(0, "from", "OFFSET", "output offset to start at; default 0"), {0}};
 
 const struct cmd exec_cmds[] = {
-    {"exec",           NULL, "VM -- ARGV...", "run a process in a VM", 1, 1, 2, exec_opts,
-     exec_cmd},
-    {"attach-process", NULL, "VM PID",
-     "follow the output of a process to its exit", 2, 2, 0, attach_opts,
-     attach_process},
-    {0	      }
-};
+    CMD("exec", NULL, "VM -- ARGV...", "run a process in a VM", 1, 1, 2,
+	exec_opts, exec_cmd),
+    CMD("attach-process", NULL, "VM PID",
+	"follow the output of a process to its exit", 2, 2, 0, attach_opts,
+	attach_process),
+    {0}};

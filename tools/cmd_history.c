@@ -98,21 +98,16 @@ attach(struct tool *t)
 }
 
 static const struct opt history_opts[] = {
-    {0,	 "after", "SEQ", "only events after this one"},
-    {0,    "before", "SEQ", "only events before this one, newest first"},
-    {0,	 "limit", "N", "at most so many"},
-    {0}
-};
+    OPT(0, "after", "SEQ", "only events after this one"),
+    OPT(0, "before", "SEQ", "only events before this one, newest first"),
+    OPT(0, "limit", "N", "at most so many"), {0}};
 
 static const struct opt attach_opts[] = {
-    {0,      "from", "SEQ", "first event to show; default the oldest"},
-    {0}
-};
+    OPT(0, "from", "SEQ", "first event to show; default the oldest"), {0}};
 
 const struct cmd history_cmds[] = {
-    {"history",  NULL, "SESSION", "print events, one JSON object a line", 1, 1,
-     0, history_opts, history},
-    {"attach", NULL, "SESSION", "print events, then follow live", 1, 1, 0,
-     attach_opts, attach},
-    {0	}
-};
+    CMD("history", NULL, "SESSION", "print events, one JSON object a line", 1,
+	1, 0, history_opts, history),
+    CMD("attach", NULL, "SESSION", "print events, then follow live", 1, 1, 0,
+	attach_opts, attach),
+    {0}};

@@ -104,15 +104,12 @@ permit(struct tool *t)
 }
 
 static const struct opt permit_opts[] = {
-    {0,     "deny", NULL, "answer no: the first reject option, else cancelled"},
-    {0, "key", "K", "idempotency key: a repeat gets the same answer"},
-    {0    }
-};
+    OPT(0, "deny", NULL, "answer no: the first reject option, else cancelled"),
+    OPT(0, "key", "K", "idempotency key: a repeat gets the same answer"), {0}};
 
 const struct cmd permit_cmds[] = {
-    {"permit",		    NULL, "SESSION REQUEST [OPTION]", "answer a permission request",
-     2, 3, 0, permit_opts, permit},
-    {"permissions", NULL, "[SESSION]", "list pending permission requests", 0, 1,
-     0, NULL, permissions},
-    {0			  }
-};
+    CMD("permit", NULL, "SESSION REQUEST [OPTION]",
+	"answer a permission request", 2, 3, 0, permit_opts, permit),
+    CMD("permissions", NULL, "[SESSION]", "list pending permission requests", 0,
+	1, 0, NULL, permissions),
+    {0}};

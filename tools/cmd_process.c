@@ -106,10 +106,9 @@ kill_process(struct tool *t)
 }
 
 const struct cmd process_cmds[] = {
-    {"ps",  NULL, "VM", "list the processes that exec started", 1, 1, 0, NULL,
-     ps},
-    {"kill", NULL, "VM PID [SIGNAL]",
-     "signal a process; without SIGNAL kill its whole tree", 2, 3, 0, NULL,
-     kill_process},
-    {0   }
-};
+    CMD("ps", NULL, "VM", "list the processes that exec started", 1, 1, 0, NULL,
+	ps),
+    CMD("kill", NULL, "VM PID [SIGNAL]",
+	"signal a process; without SIGNAL kill its whole tree", 2, 3, 0, NULL,
+	kill_process),
+    {0}};

@@ -297,15 +297,12 @@ cancel(struct tool *t)
 }
 
 static const struct opt prompt_opts[] = {
-    {0,    "key", "K", "idempotency key: the same key is the same turn"},
-    {0, "queue", NULL, "wait for the running turn"},
-    {0   }
-};
+    OPT(0, "key", "K", "idempotency key: the same key is the same turn"),
+    OPT(0, "queue", NULL, "wait for the running turn"), {0}};
 
 const struct cmd prompt_cmds[] = {
-    {"prompt",          NULL, "SESSION TEXT|-", "run a turn and print what it says", 2,
-     2, 0, prompt_opts, prompt},
-    {"cancel", NULL, "SESSION", "cancel the running turn", 1, 1, 0, NULL,
-     cancel},
-    {0	       }
-};
+    CMD("prompt", NULL, "SESSION TEXT|-", "run a turn and print what it says",
+	2, 2, 0, prompt_opts, prompt),
+    CMD("cancel", NULL, "SESSION", "cancel the running turn", 1, 1, 0, NULL,
+	cancel),
+    {0}};

@@ -83,14 +83,12 @@ doctor(struct tool *t)
 }
 
 static const struct opt stats_opts[] = {
-    {0,     "buffers", NULL, "only the byte gauges inflight, held, retained"},
-    {0}
-};
+    OPT(0, "buffers", NULL, "only the byte gauges inflight, held, retained"),
+    {0}};
 
 const struct cmd server_cmds[] = {
-    {"stats", NULL, "", "gauges and counters of the server", 0, 0, 0,
-     stats_opts, stats},
-    {"doctor",     NULL, "", "what this machine can do, and how to mend it", 0, 0,
-     0, NULL, doctor},
-    {0     }
-};
+    CMD("stats", NULL, "", "gauges and counters of the server", 0, 0, 0,
+	stats_opts, stats),
+    CMD("doctor", NULL, "", "what this machine can do, and how to mend it", 0,
+	0, 0, NULL, doctor),
+    {0}};

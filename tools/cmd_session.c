@@ -346,26 +346,24 @@ session_delete(struct tool *t)
 }
 
 static const struct opt open_opts[] = {
-    {0,		"agent", "NAME", "a registered agent; or put a command after --"},
-    {0,	  "session", "ID", "id wished for"},
-    {0,		"cwd", "DIR", "working directory in the VM; default /root"},
-    {0,"policy", "POLICY", "permission requests: ask, reject_all, allow_all"},
-    {0, "env", "K=V", "add to the agent's environment"},
-    {0,		"limit", "KEY=VALUE", "a limit of this session"},
-    {0,	   "no-wait", NULL, "do not wait until it is idle or failed"},
-    {0               }
-};
+    OPT(0, "agent", "NAME", "a registered agent; or put a command after --"),
+    OPT(0, "session", "ID", "id wished for"),
+    OPT(0, "cwd", "DIR", "working directory in the VM; default /root"),
+    OPT(0, "policy", "POLICY",
+	"permission requests: ask, reject_all, allow_all"),
+    OPT(0, "env", "K=V", "add to the agent's environment"),
+    OPT(0, "limit", "KEY=VALUE", "a limit of this session"),
+    OPT(0, "no-wait", NULL, "do not wait until it is idle or failed"), {0}};
 
 const struct cmd session_cmds[] = {
-    {"session",          "open", "VM [-- ARGV...]", "open a session, print its id", 1, 1,
-     1, open_opts, session_open},
-    {"session", "list", "[VM]", "list the sessions", 0, 1, 0, NULL,
-     session_list},
-    {"session",		 "get", "SESSION", "show one session", 1, 1, 0, NULL,
-     session_get},
-    {"session",		  "unload", "SESSION", "end the agent, keep the history", 1, 1, 0,
-     NULL, session_unload},
-    {"session",      "delete", "SESSION", "end the agent, remove the history", 1, 1,
-     0, NULL, session_delete},
-    {0	 }
-};
+    CMD("session", "open", "VM [-- ARGV...]", "open a session, print its id", 1,
+	1, 1, open_opts, session_open),
+    CMD("session", "list", "[VM]", "list the sessions", 0, 1, 0, NULL,
+	session_list),
+    CMD("session", "get", "SESSION", "show one session", 1, 1, 0, NULL,
+	session_get),
+    CMD("session", "unload", "SESSION", "end the agent, keep the history", 1, 1,
+	0, NULL, session_unload),
+    CMD("session", "delete", "SESSION", "end the agent, remove the history", 1,
+	1, 0, NULL, session_delete),
+    {0}};

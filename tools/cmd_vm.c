@@ -286,19 +286,17 @@ vm_delete(struct tool *t)
 }
 
 static const struct opt create_opts[] = {
-    {0,					   "name", "N", "a label; need not be unique"},
-    {0,					"mount", "SRC:DST[:ro]", "a host directory in the VM (admins only)"},
-    {0,					   "limit", "KEY=VALUE", "a limit of this VM, e.g. vm.memory=1GiB"},
-    {0,"env", "K=V", "environment of every process"},
-    {0}
-};
+    OPT(0, "name", "N", "a label; need not be unique"),
+    OPT(0, "mount", "SRC:DST[:ro]", "a host directory in the VM (admins only)"),
+    OPT(0, "limit", "KEY=VALUE",
+	"a limit of this VM, e.g. vm.memory_bytes=1GiB"),
+    OPT(0, "env", "K=V", "environment of every process"), {0}};
 
 const struct cmd vm_cmds[] = {
-    {"vm",      "create", "", "make a VM and print its id", 0, 0, 0, create_opts,
-     vm_create},
-    {"vm",       "list", "", "list the VMs", 0, 0, 0, NULL, vm_list},
-    {"vm",        "get", "VM", "show one VM", 1, 1, 0, NULL, vm_get},
-    {"vm",        "delete", "VM", "kill everything in it and remove it", 1, 1, 0, NULL,
-     vm_delete},
-    {0}
-};
+    CMD("vm", "create", "", "make a VM and print its id", 0, 0, 0, create_opts,
+	vm_create),
+    CMD("vm", "list", "", "list the VMs", 0, 0, 0, NULL, vm_list),
+    CMD("vm", "get", "VM", "show one VM", 1, 1, 0, NULL, vm_get),
+    CMD("vm", "delete", "VM", "kill everything in it and remove it", 1, 1, 0,
+	NULL, vm_delete),
+    {0}};
