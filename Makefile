@@ -95,9 +95,9 @@ obj       = $(patsubst %.c,$(B)/%.o,$(1))
 plain     = $(patsubst %.c,$(B)/plain/%.o,$(1))
 
 # The server links once every room below it defines its door.
-MISSING   := $(foreach f,vm_exec vm_reader_attach acp_session_open store_open \
-               store_page svc_open,$(if $(shell grep -lw '^$(f)' $(SERVER) \
-               2>/dev/null),,$(f)))
+MISSING   := $(strip $(foreach f,vm_exec vm_reader_attach acp_session_open \
+               store_open store_page svc_open,$(if $(shell grep -lw '^$(f)' \
+               $(SERVER) 2>/dev/null),,$(f))))
 BIN       := $(B)/bin
 LIBX      := $(B)/libexec/sluice
 LCOMMON   := $(B)/libcommon.a
