@@ -113,24 +113,30 @@ store_cursor_wake(struct store_cursor *c, int all)
 
 /* --- reading --------------------------------------------------------------*/
 
+/* May this answer of a body be told to the consumer? */
+static int
+is_told(enum sli_err code)
+{
+	return code == SLI_OK || code == SLI_E_NOT_FOUND ||
+	    code == SLI_E_DATA_LOSS;
+}
+
 static void
 arrived(struct store_read *r)
 {
 	struct store_cursor *c = r->ctx;
 
 	c->flight = NULL;
-	if (r->kind == STORE_READ_PAGE && r->code == SLI_OK)
-		c->page = r;
-	else if (r->kind == STORE_READ_BODY &&
-		 (r->code == SLI_OK || r->code == SLI_E_NOT_FOUND ||
-		     r->code == SLI_E_DATA_LOSS))
-		c->piece = r;
 	set_state(c, STORE_CURSOR_READY);
-	if (!c->page && !c->piece) {
+	if (r->kind == STORE_READ_PAGE && r->code == SLI_OK) {
+		c->page = r;
+		c->page_at = 0;
+	} else if (r->kind == STORE_READ_BODY && is_told(r->code)) {
+		c->piece = r;
+	} else {
 		fail(c, r->code);
 		store_read_free(r);
 	}
-	c->page_at = 0;
 	if (c->cfg.wake)
 		c->cfg.wake(c->cfg.ctx);
 }
@@ -182,6 +188,13 @@ give(struct pump *p, const struct store_item *it)
 	return 1;
 }
 
+static void
+drop_piece(struct store_cursor *c)
+{
+	store_read_free(c->piece);
+	c->piece = NULL;
+}
+
 /* Past the events [next, last] (backward: [last, next]). */
 static void
 move(struct store_cursor *c, uint64_t last)
@@ -191,6 +204,7 @@ move(struct store_cursor *c, uint64_t last)
 	c->next = c->cfg.backward ? last - 1 : last + 1;
 	c->in_body = 0;
 	c->offset = 0;
+	drop_piece(c);
 }
 
 static int
@@ -354,8 +368,7 @@ from_pieces(struct pump *p)
 	} else if (!give_parts(p, r->offset, r->body)) {
 		return;
 	}
-	store_read_free(r);
-	c->piece = NULL;
+	drop_piece(c);
 }
 
 static int

@@ -154,15 +154,18 @@ store_tail_walk(const struct store_session *s, uint64_t from,
     int (*fn)(void *ctx, const struct sli_event *ev), void *ctx)
 {
 	const struct store_tail *t = &s->tail;
+	const struct store_job *last;
 	uint64_t low = store_tail_low(s);
 	int n = 0;
 
 	if (SLI_MUTATED(store_tail_off_by_one) && low > 1 && low <= s->head)
 		low--;
-	if (from < low || from < s->low)
-		return -1;
 	if (from > s->head)
 		return 0;
+	if (from < low || from < s->low || t->n == 0)
+		return -1;
+	last = at(t, t->n - 1);
+	SLI_ASSERT(last->first_seq + last->nev == s->head + 1);
 	for (unsigned i = find(t, from); i < t->n; i++)
 		if (!walk_job(at(t, i), from, &n, fn, ctx))
 			break;
