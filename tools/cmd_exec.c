@@ -131,7 +131,7 @@ on_data(void *arg, sluice_stream *s, int32_t fd, uint64_t offset, const void *p,
 	(void)s;
 	(void)p;
 	r->offset = offset + n;
-	if (l->broken || n == 0) {
+	if (l->broken || r->leave || n == 0) {
 		sluice_msg_done(m);
 		return;
 	}
