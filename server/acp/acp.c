@@ -154,6 +154,7 @@ session_init(struct acp_session *s, struct acp *a, const struct acp_open *o)
 	(void)sli_strlcpy(s->vm, o->vm, sizeof(s->vm));
 	s->owner = o->owner;
 	s->policy = o->policy ? o->policy : SLI_PP_ASK;
+	s->user = o->user;
 	s->limits = o->limits;
 	s->created_ms = o->created_ms;
 	sli_list_init(&s->queue);
