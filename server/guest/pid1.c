@@ -198,7 +198,13 @@ reap(void)
 	int status = 0;
 	long pid;
 
-	while ((pid = SYS4(SYS_wait4, -1, &status, WNOHANG, 0)) > 0) {
+	while (
+	    (pid = SYS4(SYS_wait4, -1, &status, WNOHANG | WUNTRACED, 0)) > 0) {
+		/* A shim that the guest stops would report nothing more. */
+		if (WIFSTOPPED(status)) {
+			SYS2(SYS_kill, pid, SIGCONT);
+			continue;
+		}
 		for (e = execs; e; e = e->next)
 			if (e->shim == pid && !e->lost && !e->owe_closed)
 				break;

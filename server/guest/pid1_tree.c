@@ -109,14 +109,9 @@ unsigned
 pid1_kill_pass(const struct exec *list)
 {
 	static char buf[8192];
-	const struct exec *e;
 	unsigned found = 0;
 	long proc, n, off;
 
-	/* A shim that the guest has stopped must reap. */
-	for (e = list; e; e = e->next)
-		if (e->killing && !e->lost)
-			SYS2(SYS_kill, e->shim, SIGCONT);
 	nkilled = 0;
 	proc = SYS4(SYS_openat, AT_FDCWD, "/proc",
 	    O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);

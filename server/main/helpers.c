@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static enum sli_err
 find_libexec(char *ret, size_t cap, struct sli_errinfo *ei)
 {
 	const char *env = secure_getenv("SLUICE_LIBEXEC");
-	char exe[4096], path[4200], *slash, *real;
+	char exe[4096], path[4200], real[PATH_MAX], *slash;
 	ssize_t n;
 
 	n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -53,14 +54,10 @@ find_libexec(char *ret, size_t cap, struct sli_errinfo *ei)
 		sli_strlcpy(path, env, sizeof(path));
 	else
 		sli_snprintf(path, sizeof(path), "%s/../libexec/sluice", exe);
-	real = realpath(path, NULL);
-	if (!real || strlen(real) >= cap) {
-		free(real);
+	if (!realpath(path, real) || strlen(real) >= cap)
 		return sli_fail(ei, SLI_E_CONFIG, ENOENT, "helpers.libexec",
 		    "the helpers are not in %.150s", path);
-	}
 	sli_strlcpy(ret, real, cap);
-	free(real);
 	return SLI_OK;
 }
 
@@ -139,20 +136,23 @@ await_program(struct program *p, struct sli_errinfo *ei)
  * ----------------------------------------------------------------------*/
 
 /* The paths of `mount-allow` without symlinks; one that is not there allows
- * nothing. Returned pointers are to be freed one by one. */
+ * nothing. Returns how many, to be freed; more than ALLOW_MAX: no memory. */
 static unsigned
 resolve_allow(const struct helpers_conf *conf, char *ret[ALLOW_MAX])
 {
+	char real[PATH_MAX];
 	unsigned i, n = 0;
 
 	for (i = 0; i < conf->nmount_allow && n < ALLOW_MAX; i++) {
-		ret[n] = realpath(conf->mount_allow[i], NULL);
-		if (ret[n])
-			n++;
+		/* Lines that lead nowhere are still lines: with none left
+		 * it must not look as if none had been given. */
+		ret[n] = sli_strdup(realpath(conf->mount_allow[i], real)
+					? real
+					: "/nonexistent");
+		if (!ret[n])
+			return ALLOW_MAX + 1;
+		n++;
 	}
-	/* Lines that lead nowhere are still lines: not "none given". */
-	if (conf->nmount_allow && n == 0 && (ret[0] = strdup("/nonexistent")))
-		n = 1;
 	return n;
 }
 
@@ -166,6 +166,9 @@ start_both(const struct helpers_conf *conf, const char *libexec,
 	unsigned n = resolve_allow(conf, allow), i;
 	enum sli_err e;
 
+	if (n > ALLOW_MAX)
+		return sli_fail(
+		    ei, SLI_E_NOMEM, 0, "helpers.start", "out of memory");
 	sli_snprintf(uid, sizeof(uid), "%u", (unsigned)h->uid);
 	sli_snprintf(gid, sizeof(gid), "%u", (unsigned)h->gid);
 	argv[1] = h->state_dir;
@@ -187,7 +190,7 @@ start_both(const struct helpers_conf *conf, const char *libexec,
 	if (e == SLI_OK)
 		e = await_program(&p[1], ei);
 	for (i = 0; i < n; i++)
-		free(allow[i]);
+		sli_free(allow[i]);
 	return e;
 }
 

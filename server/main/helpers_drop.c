@@ -31,16 +31,17 @@
 #define SYS_open_tree_attr 467
 #endif
 
-/* Sanitizers trace and start programs themselves when they report. */
+/* Sanitizers trace us and start programs when they report: such a build has
+ * neither the filter nor the dumpable flag off. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FILTERED 0
+#define SANITIZED 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define FILTERED 0
+#define SANITIZED 1
 #endif
 #endif
-#ifndef FILTERED
-#define FILTERED 1
+#ifndef SANITIZED
+#define SANITIZED 0
 #endif
 
 #define LOAD(field) \
@@ -112,7 +113,7 @@ helpers_filter(void)
 	    .filter = (struct sock_filter *)(uintptr_t)code,
 	};
 
-	if (!FILTERED)
+	if (SANITIZED)
 		return 0;
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p);
 }
@@ -171,7 +172,7 @@ helpers_drop_privileges(const struct helpers *h, struct sli_errinfo *ei)
 		return sli_fail(ei, SLI_E_SYS, errno, "helpers.drop",
 		    "cannot become uid %u", (unsigned)h->uid);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_DUMPABLE, SANITIZED, 0, 0, 0) < 0 ||
 	    setrlimit(RLIMIT_CORE, &none) < 0)
 		return sli_fail(ei, SLI_E_SYS, errno, "helpers.drop",
 		    "prctl or setrlimit failed");

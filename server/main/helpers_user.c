@@ -22,6 +22,39 @@
 #define FREE_LAST  65519u
 #define NOBODY     65534u
 
+/* Names and ids of accounts, through the reentrant forms. */
+static int
+user_by_uid(uid_t uid)
+{
+	char b[4096];
+	struct passwd pw, *r = NULL;
+
+	return getpwuid_r(uid, &pw, b, sizeof(b), &r) == 0 && r;
+}
+
+static int
+group_by_gid(gid_t gid)
+{
+	char b[16384];
+	struct group gr, *r = NULL;
+
+	/* A group too large for the buffer is there all the same. */
+	return getgrgid_r(gid, &gr, b, sizeof(b), &r) == ERANGE || r;
+}
+
+static int
+user_by_name(const char *name, struct helpers *ret)
+{
+	char b[4096];
+	struct passwd pw, *r = NULL;
+
+	if (getpwnam_r(name, &pw, b, sizeof(b), &r) != 0 || !r)
+		return 0;
+	ret->uid = pw.pw_uid;
+	ret->gid = pw.pw_gid;
+	return 1;
+}
+
 static int
 in_free_range(uid_t uid)
 {
@@ -53,7 +86,7 @@ pick_free(const struct stat *dir, struct helpers *h, struct sli_errinfo *ei)
 	unsigned n = FREE_LAST - FREE_FIRST + 1, i, at;
 	uid_t uid;
 
-	if (in_free_range(dir->st_uid) && !getpwuid(dir->st_uid)) {
+	if (in_free_range(dir->st_uid) && !user_by_uid(dir->st_uid)) {
 		h->uid = dir->st_uid;
 		h->gid = (gid_t)dir->st_uid;
 		return SLI_OK;
@@ -61,7 +94,8 @@ pick_free(const struct stat *dir, struct helpers *h, struct sli_errinfo *ei)
 	at = (unsigned)((dir->st_ino * 2654435761u) ^ dir->st_dev) % n;
 	for (i = 0; i < n; i++) {
 		uid = FREE_FIRST + (at + i) % n;
-		if (getpwuid(uid) || getgrgid((gid_t)uid) || uid_runs(uid))
+		if (user_by_uid(uid) || group_by_gid((gid_t)uid) ||
+		    uid_runs(uid))
 			continue;
 		h->uid = uid;
 		h->gid = (gid_t)uid;
@@ -75,17 +109,13 @@ pick_free(const struct stat *dir, struct helpers *h, struct sli_errinfo *ei)
 static enum sli_err
 pick_account(const char *name, struct helpers *h, struct sli_errinfo *ei)
 {
-	struct passwd *pw = getpwnam(name);
-
-	if (!pw)
+	if (!user_by_name(name, h))
 		return sli_fail(ei, SLI_E_CONFIG, 0, "helpers.user",
 		    "no account %.60s (user= of the configuration)", name);
-	if (pw->pw_uid == 0 || pw->pw_uid == NOBODY || pw->pw_gid == 0)
+	if (h->uid == 0 || h->uid == NOBODY || h->gid == 0)
 		return sli_fail(ei, SLI_E_CONFIG, 0, "helpers.user",
 		    "the server does not run as root or nobody; set user= to "
 		    "an account of its own");
-	h->uid = pw->pw_uid;
-	h->gid = pw->pw_gid;
 	return SLI_OK;
 }
 
@@ -100,7 +130,7 @@ pick(const char *user, const struct stat *dir, struct helpers *h,
 	}
 	if (user)
 		return pick_account(user, h, ei);
-	if (getpwnam("sluice"))
+	if (user_by_name("sluice", h))
 		return pick_account("sluice", h, ei);
 	return pick_free(dir, h, ei);
 }

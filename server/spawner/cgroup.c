@@ -11,11 +11,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CPU_PERIOD_US 100000u
@@ -248,14 +248,13 @@ kill_all_in(int dir, const char *name)
 static void
 sweep_one(int dir, const char *name)
 {
-	struct timespec ts = {0, SWEEP_WAIT_MS * 1000000L};
 	int i;
 
 	for (i = 0; i < SWEEP_TRIES; i++) {
 		if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 			return;
 		kill_all_in(dir, name);
-		(void)nanosleep(&ts, NULL);
+		(void)poll(NULL, 0, SWEEP_WAIT_MS);
 	}
 	sli_log(SLI_LOG_WARN, "spawner", "sweep", "cgroup=%s left, continuing",
 	    name);

@@ -17,6 +17,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
@@ -26,10 +27,9 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#define LOCK_TRIES   500 /* x 20 ms: a dying spawner lets go by then */
+#define LOCK_TRIES   250 /* x 20 ms: a dying spawner lets go by then */
 #define LOCK_WAIT_MS 20
 #define PID1_MAX     (1024 * 1024)
 
@@ -140,7 +140,6 @@ hold_signals(void)
 static int
 lock_state(struct spawner_conf *c, struct spawner_fault *f)
 {
-	struct timespec ts = {0, LOCK_WAIT_MS * 1000000L};
 	int i;
 
 	c->state_fd = open(c->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -150,7 +149,7 @@ lock_state(struct spawner_conf *c, struct spawner_fault *f)
 	for (i = 0; i < LOCK_TRIES; i++) {
 		if (flock(c->state_fd, LOCK_EX | LOCK_NB) == 0)
 			return 0;
-		(void)nanosleep(&ts, NULL);
+		(void)poll(NULL, 0, LOCK_WAIT_MS);
 	}
 	return spawner_fail(f, EBUSY, "state",
 	    "another server uses the state directory %s", c->state_dir);

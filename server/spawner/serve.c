@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -222,6 +223,14 @@ on_server(struct spawner *s, uint32_t events)
 static void
 on_opener(struct spawner *s)
 {
+	struct pollfd pf = {.fd = s->server, .events = POLLRDHUP};
+
+	/* Both end with the server. */
+	if (s->stopping || poll(&pf, 1, 0) > 0) {
+		if (!s->stopping)
+			life_stop(s);
+		return;
+	}
 	sli_log(SLI_LOG_ERR, "spawner", "opener",
 	    "the opener is gone; stopping every VM");
 	s->failed = 1;

@@ -61,10 +61,39 @@ sbx_libexec(char *dst, size_t cap)
 }
 
 void
+sbx_copy(const char *from, const char *to, unsigned mode)
+{
+	char b[65536];
+	ssize_t n;
+	int in, out;
+
+	in = open(from, O_RDONLY | O_CLOEXEC);
+	if (in < 0)
+		fail_msg("%s is not there", from);
+	out = open(to, O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
+	assert_true(out >= 0);
+	while ((n = read(in, b, sizeof(b))) > 0)
+		assert_int_equal(write(out, b, (size_t)n), n);
+	assert_int_equal(fchmod(out, mode), 0);
+	sli_fd_close(&in);
+	sli_fd_close(&out);
+}
+
+static void
+copy_tool(const struct sbx *s, const char *libexec, const char *name)
+{
+	char from[2300], to[400];
+
+	sli_snprintf(from, sizeof(from), "%s/../../t/tools/%s", libexec, name);
+	sli_snprintf(to, sizeof(to), "%s/%s", s->allowed, name);
+	sbx_copy(from, to, 0755);
+}
+
+void
 sbx_start_helpers(struct sbx *s)
 {
-	char state[300], allowed[300], libexec[2100];
-	const char *allow[1] = {allowed};
+	char state[300], libexec[2100];
+	const char *allow[1] = {s->allowed};
 	struct helpers_conf hc = {
 	    .state_dir = state, .mount_allow = allow, .nmount_allow = 1};
 	struct sli_errinfo ei = {0};
@@ -76,8 +105,10 @@ sbx_start_helpers(struct sbx *s)
 	assert_non_null(mkdtemp(s->dir));
 	assert_int_equal(chmod(s->dir, 0711), 0);
 	sli_snprintf(state, sizeof(state), "%s/state", s->dir);
-	sli_snprintf(allowed, sizeof(allowed), "%s/allowed", s->dir);
-	assert_int_equal(mkdir(allowed, 0755), 0);
+	sli_snprintf(s->allowed, sizeof(s->allowed), "%s/allowed", s->dir);
+	assert_int_equal(mkdir(s->allowed, 0755), 0);
+	copy_tool(s, libexec, "guest_probe");
+	copy_tool(s, libexec, "guest_esc");
 	if (helpers_start(&hc, &s->h, &ei) != SLI_OK)
 		fail_msg("helpers_start: %s: %s", ei.where, ei.text);
 	assert_int_equal(
@@ -92,6 +123,11 @@ sbx_drop(struct sbx *s)
 {
 	struct sli_errinfo ei = {0};
 
+	/* What is left removes the directories at the end. */
+	if (s->h.privileged) {
+		assert_int_equal(chown(s->dir, s->h.uid, s->h.gid), 0);
+		assert_int_equal(chown(s->allowed, s->h.uid, s->h.gid), 0);
+	}
 	if (helpers_drop_privileges(&s->h, &ei) != SLI_OK)
 		fail_msg("helpers_drop_privileges: %s: %s", ei.where, ei.text);
 }
@@ -100,9 +136,6 @@ void
 sbx_start(struct sbx *s)
 {
 	sbx_start_helpers(s);
-	/* The dropped process removes its directory at the end. */
-	if (s->h.privileged)
-		assert_int_equal(chown(s->dir, s->h.uid, s->h.gid), 0);
 	sbx_drop(s);
 }
 
@@ -261,4 +294,13 @@ sbx_delete(struct sbx *s, struct sbx_vm *vm)
 	reap(vm->pidfd);
 	sli_fd_close(&vm->pidfd);
 	sli_fd_close(&vm->ctl);
+}
+
+void
+sbx_create_tools(struct sbx *s, struct sbx_vm *vm)
+{
+	struct sbx_mount m = {s->allowed, "/mnt/t"};
+	struct sbx_spec spec = {.mounts = &m, .nmounts = 1};
+
+	assert_int_equal(sbx_create(s, &spec, vm, NULL), 0);
 }

@@ -16,7 +16,8 @@
 struct sbx {
 	struct helpers h;
 	struct spawner_hello hello;
-	char dir[256]; /* 0711, ours; state/ and allowed/ are in it */
+	char dir[256];     /* 0711, ours; state/ and allowed/ are in it */
+	char allowed[280]; /* holds guest_probe and guest_esc */
 	uint64_t req;
 };
 
@@ -53,12 +54,15 @@ void sbx_start(struct sbx *s);
 /* The same without giving up rights: for parents of hostile servers. */
 void sbx_start_helpers(struct sbx *s);
 void sbx_drop(struct sbx *s);
+void sbx_copy(const char *from, const char *to, unsigned mode);
 /* Stops the helpers, removes the directory. */
 void sbx_stop(struct sbx *s);
 
 /* 0, or the errno of SPAWNER_FAILED, which is in *f (may be NULL). */
 int sbx_create(struct sbx *s, const struct sbx_spec *spec, struct sbx_vm *vm,
     struct spawner_failed *f);
+/* With allowed/ at /mnt/t and 64 MiB; fails the test when it fails. */
+void sbx_create_tools(struct sbx *s, struct sbx_vm *vm);
 /* DELETE, wait for the answer, reap, close. */
 void sbx_delete(struct sbx *s, struct sbx_vm *vm);
 /* Next packet of the spawner within ms; length, 0 at its end, -1 timeout. */
@@ -71,10 +75,10 @@ uint32_t sbx_exec(struct sbx_vm *vm, uint32_t uid, const char *cwd,
 /* Next event of pid 1 within ms; 0 on timeout or end. */
 int sbx_event(struct sbx_vm *vm, struct guest_event *ev, int ms);
 void sbx_kill(struct sbx_vm *vm, uint32_t op, uint32_t id, int sig);
-/* Run to CLOSED. */
+/* Run to CLOSED and the end of its output. */
 void sbx_run_as(struct sbx_vm *vm, uint32_t uid, const char *const *argv,
     struct sbx_result *r);
-/* Run a shell script as root in the VM. */
+/* Run a shell script as root in the VM; its output ends with a newline. */
 void sbx_sh(struct sbx_vm *vm, const char *script, struct sbx_result *r);
 
 /* One request to the opener, its answer; *fd gets the descriptor or -1. */
