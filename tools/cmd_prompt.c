@@ -20,6 +20,7 @@ struct prompt {
 	int known;    /* turn is set */
 	int canceled; /* SIGINT came once */
 	int text;     /* stdout does not end with a newline */
+	int policy;   /* who answers permission requests */
 };
 
 /* --- what the agent says -------------------------------------------------*/
@@ -56,17 +57,26 @@ show_update(struct prompt *p, const struct sluice_event *ev, struct json line)
 	}
 }
 
+/* The engine's record of a request, whose seq is what permit wants. */
 static void
-show_request(struct prompt *p, const struct sluice_event *ev, struct json line)
+show_permission(struct prompt *p, const struct sluice_event *ev)
 {
-	struct json opts = json_path(line, "params.options");
+	struct json body = event_body(ev), o;
+	struct json opts = json_member(body, "options");
 	char title[120], ids[400] = "";
 	size_t pos = 0, used = 0;
-	struct json o;
 
-	event_text(ev, "params.toolCall.title", title, sizeof(title));
+	if (!json_is(json_member(body, "state"), "pending"))
+		return;
+	event_text(ev, "title", title, sizeof(title));
+	if (p->policy != SLUICE_POLICY_ASK) {
+		note("permission: %s; the session's policy is %s",
+		    title[0] ? title : "(no title)",
+		    sluice_policy_name(p->policy));
+		return;
+	}
 	while ((o = json_next(opts, &pos)).p) {
-		struct json id = json_member(o, "optionId");
+		struct json id = json_member(o, "option");
 
 		if (!id.p || id.n < 2 || used + id.n >= sizeof(ids))
 			continue;
@@ -84,12 +94,9 @@ static void
 show_agent(struct prompt *p, const struct sluice_event *ev)
 {
 	struct json line = event_body(ev);
-	struct json method = json_member(line, "method");
 
-	if (json_is(method, "session/update"))
+	if (json_is(json_member(line, "method"), "session/update"))
 		show_update(p, ev, line);
-	else if (json_is(method, "session/request_permission"))
-		show_request(p, ev, line);
 }
 
 static void
@@ -125,6 +132,8 @@ on_event(struct follow *f, const struct sluice_event *ev)
 		event_line(ev);
 	else if (ev->kind == SLUICE_EVENT_AGENT)
 		show_agent(p, ev);
+	else if (ev->kind == SLUICE_EVENT_PERMISSION)
+		show_permission(p, ev);
 	if (ev->kind == SLUICE_EVENT_TURN_ENDED)
 		turn_ended(f, ev);
 }
@@ -159,6 +168,17 @@ got_turn(
 		return;
 	p->turn = *turn;
 	p->known = 1;
+}
+
+static void
+got_session(
+    void *arg, const struct sluice_session *ses, const struct sluice_error *err)
+{
+	struct prompt *p = arg;
+
+	(void)err;
+	if (ses)
+		p->policy = ses->policy;
 }
 
 /* All of stdin; NULL after a line that says why. */
@@ -219,7 +239,8 @@ submit(struct prompt *p, const char *text, size_t n,
 static int
 prompt_go(struct tool *t, const char *text, size_t n)
 {
-	struct prompt p = {.t = t, .session = t->a.pos[0]};
+	struct prompt p = {
+	    .t = t, .session = t->a.pos[0], .policy = SLUICE_POLICY_ASK};
 	struct sluice_prompt_options o;
 	struct follow f = {
 	    .t = t,
@@ -236,6 +257,10 @@ prompt_go(struct tool *t, const char *text, size_t n)
 	o.key = args_get(&t->a, "key") ? args_get(&t->a, "key") : key;
 	o.queue = args_has(&t->a, "queue");
 	r = conn_open(t);
+	/* Without it the notes are less exact, nothing else. */
+	if (r < 0)
+		(void)sluice_session_get(
+		    t->c, p.session, got_session, &p, NULL, NULL);
 	if (r < 0)
 		r = submit(&p, text, n, &o);
 	if (r >= 0)
