@@ -30,6 +30,7 @@ struct server {
 	struct conns *conns;
 	struct loop_fd signals;
 	struct loop_timer last;
+	struct svc_agent agents[CONFIG_AGENTS_MAX]; /* the service borrows it */
 	int sigfd;
 	int stopping; /* 0 runs, 1 draining, 2 closing connections */
 	int status;
@@ -137,15 +138,14 @@ static enum sli_err
 start_service(struct server *s, const struct helpers *h,
     const uint8_t boot_id[16], struct sli_errinfo *ei)
 {
-	struct svc_agent agents[CONFIG_AGENTS_MAX];
 	for (unsigned i = 0; i < s->cfg->nagents; i++)
-		agents[i] = (struct svc_agent){s->cfg->agents[i].name,
+		s->agents[i] = (struct svc_agent){s->cfg->agents[i].name,
 		    (const char *const *)s->cfg->agents[i].argv};
 	struct service_cfg sc = {
 	    .loop = s->loop,
 	    .state_dir = h->state_dir,
 	    .limits = &s->cfg->limits,
-	    .agents = agents,
+	    .agents = s->agents,
 	    .nagents = s->cfg->nagents,
 	    .spawner_fd = h->spawner_fd,
 	    .opener_fd = h->opener_fd,
