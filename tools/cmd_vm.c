@@ -149,13 +149,12 @@ parse_mounts(const char **texts)
 
 	while (texts[n])
 		n++;
-	list = need(n + 1, sizeof(*list));
-	m = need(n + 1, sizeof(*m));
-	list[n] = m; /* so that both can be freed */
+	/* One block: the pointers, then what they point at. */
+	list = need(1, (n + 1) * sizeof(*list) + n * sizeof(*m));
+	m = (struct sluice_mount *)(void *)(list + n + 1);
 	for (size_t i = 0; i < n; i++) {
 		list[i] = &m[i];
 		if (parse_mount(texts[i], &m[i]) != 0) {
-			free(m);
 			free(list);
 			return NULL;
 		}
@@ -205,6 +204,7 @@ vm_create(struct tool *t)
 	free(env);
 	free(limits);
 	free(mounts);
+	free((void *)(uintptr_t)spec.mounts);
 	return r;
 }
 

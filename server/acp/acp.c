@@ -153,6 +153,7 @@ session_init(struct acp_session *s, struct acp *a, const struct acp_open *o)
 	(void)sli_strlcpy(s->id, o->id, sizeof(s->id));
 	(void)sli_strlcpy(s->vm, o->vm, sizeof(s->vm));
 	s->owner = o->owner;
+	s->user = o->user;
 	s->policy = o->policy ? o->policy : SLI_PP_ASK;
 	s->user = o->user;
 	s->limits = o->limits;
