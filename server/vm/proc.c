@@ -115,6 +115,7 @@ proc_new(struct vm *vm, unsigned flags, vm_started_fn *fn, void *ctx)
 	sli_list_init(&p->readers);
 	loop_timer_init(&p->timeout, on_timeout);
 	loop_timer_init(&p->grace, on_grace);
+	loop_timer_init(&p->oom, oom_late);
 	return p;
 }
 
@@ -180,6 +181,7 @@ release(struct vm_proc *p)
 {
 	loop_timer_del(p->engine->loop, &p->timeout);
 	loop_timer_del(p->engine->loop, &p->grace);
+	loop_timer_del(p->engine->loop, &p->oom);
 	loop_fd_del(&p->in.w);
 	sli_fd_close(&p->in.fd);
 	pipe_close(&p->out[0]);
@@ -341,7 +343,6 @@ void
 proc_on_exit(struct vm_proc *p, int code, int signal)
 {
 	const struct vm *vm = p->vm;
-	int64_t now = loop_now_ms(p->engine->loop);
 
 	set_state(p, PROC_DRAINING);
 	loop_timer_del(p->engine->loop, &p->timeout);
@@ -349,8 +350,8 @@ proc_on_exit(struct vm_proc *p, int code, int signal)
 	p->exit.signal = signal;
 	if (signal != SIGKILL)
 		p->exit.timed_out = 0;
-	else if (!p->killed && vm->oom_kills && now - vm->oom_ms < VM_OOM_MS)
-		p->exit.oom = 1;
+	else if (!p->killed)
+		oom_judge(p);
 	stdin_stop(p);
 	pipe_drain(p);
 	if (p->state == PROC_DRAINING)
@@ -391,7 +392,7 @@ proc_maybe_done(struct vm_proc *p)
 {
 	struct vm *vm = p->vm;
 
-	if (p->state != PROC_DRAINING)
+	if (p->state != PROC_DRAINING || p->oom_wait)
 		return;
 	if ((p->out[0].open || p->out[1].open) && !SLI_MUTATED(vm_exit_early))
 		return;

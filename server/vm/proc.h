@@ -75,8 +75,9 @@ struct vm_proc {
 
 	struct vm_exit exit;
 	int grace_over;
+	int oom_wait;               /* DRAINING: was it killed for memory? */
 	struct sli_errinfo refusal; /* in engine->refused: why */
-	struct loop_timer timeout, grace;
+	struct loop_timer timeout, grace, oom;
 	struct loop_reap reap;
 };
 

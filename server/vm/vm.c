@@ -428,7 +428,7 @@ vm_make(struct vm *vm)
 		set_state(vm, VM_CREATING, "");
 	vm->committed = vm_spec_memory(&vm->lim);
 	vm->e->committed += vm->committed;
-	vm->oom_kills = 0;
+	vm->oom_kills = vm->oom_open = 0;
 	vm->error = (struct sli_errinfo){0};
 	vm->making = 1;
 	if (vm->e->backend->ops->create(vm->e->backend, vm->key, &vm->spec,

@@ -47,19 +47,11 @@ on_oom(void *ctx, uint64_t handle, uint64_t kills)
 	struct vm_engine *e = ctx;
 	struct vm *vm;
 	uint32_t pos = 0;
-	char text[64];
 
 	while ((vm = sli_ids_next(e->keys, &pos)) != NULL) {
 		if (vm->handle != handle)
 			continue;
-		vm->oom_kills = kills ? kills : vm->oom_kills + 1;
-		vm->oom_ms = loop_now_ms(e->loop);
-		sli_snprintf(text, sizeof(text), "kills=%llu",
-		    (unsigned long long)vm->oom_kills);
-		sli_log(
-		    SLI_LOG_NOTICE, "vm", "oom", "vm=%s %s", vm->spec.id, text);
-		if (e->sink->notice)
-			e->sink->notice(e->ctx, vm, "oom", text);
+		vm_oom(vm, kills);
 		return;
 	}
 }

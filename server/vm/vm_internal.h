@@ -16,8 +16,6 @@
 /* Memory of one VM's copied spec; the parts are bounded by vm.* limits. */
 #define VM_SPEC_MEM ((size_t)512 * 1024)
 
-/* A SIGKILL this soon after the kernel reported an OOM kill was that one. */
-#define VM_OOM_MS 1000
 /* Deleting takes milliseconds; then somebody should know why it does not. */
 #define VM_STOP_MS 10000
 /* vm_engine_free waits so long for all VMs together. */
@@ -74,8 +72,9 @@ struct vm {
 	uint32_t missing;
 	uint8_t enforced[SPAWNER_LIM__N];
 	uint64_t committed;
-	uint64_t oom_kills;
-	int64_t oom_ms;          /* when the last one was reported */
+	uint64_t oom_kills;      /* told by the kernel */
+	uint64_t oom_open;       /* of those, not matched with an exit yet */
+	int64_t oom_ms;          /* when the last one was told */
 	struct loop_timer start; /* not running in time */
 	struct loop_timer stop;  /* not gone in time */
 
@@ -134,6 +133,14 @@ int vm_has_instance(const struct vm *vm);
 void vm_procs_died(struct vm *vm, const struct sli_errinfo *ei);
 void vm_on_start_late(struct loop_timer *t);
 void vm_on_stop_late(struct loop_timer *t);
+
+/* --- oom.c ----------------------------------------------------------------*/
+
+/* p has ended by a SIGKILL that nobody here asked for. */
+void oom_judge(struct vm_proc *p);
+void oom_late(struct loop_timer *t);
+/* The kernel has killed something in the VM; kills in all, or 0. */
+void vm_oom(struct vm *vm, uint64_t kills);
 
 /* --- vm_ops.c -------------------------------------------------------------*/
 

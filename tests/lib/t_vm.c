@@ -233,6 +233,7 @@ t_vm_made(struct t_vm *t, uint64_t req, struct t_pid1 *ret)
 	fds[1] = (int)syscall(SYS_pidfd_open, ret->child, 0);
 	assert_return_code(fds[1], errno);
 	c.pid = ret->child;
+	c.enforced[SPAWNER_LIM_MEMORY] = SPAWNER_ENF_CGROUP;
 	c.enforced[SPAWNER_LIM_DISK] = SPAWNER_ENF_TMPFS;
 	c.missing = SPAWNER_MISS_CGROUP_CPU;
 	answer(t, &c, sizeof(c), fds, 2);
@@ -276,6 +277,18 @@ t_vm_failed(struct t_vm *t, uint64_t req, int sys, const char *step)
 	sli_strlcpy(f.step, step, sizeof(f.step));
 	sli_strlcpy(f.text, "the test says so", sizeof(f.text));
 	answer(t, &f, sizeof(f), NULL, 0);
+}
+
+void
+t_vm_oom(struct t_vm *t, uint64_t handle, uint64_t kills)
+{
+	struct spawner_oom o = {
+	    .h = {.op = SPAWNER_OOM, .len = sizeof(o)},
+	    .handle = handle,
+	    .kills = kills,
+	};
+
+	answer(t, &o, sizeof(o), NULL, 0);
 }
 
 void

@@ -67,6 +67,8 @@ struct vm *t_vm_running(struct t_vm *t, const char *id, struct t_pid1 *ret);
 /* Answer the DELETE that the engine has sent or will send. */
 void t_vm_deleted(struct t_vm *t);
 void t_vm_failed(struct t_vm *t, uint64_t req, int sys, const char *step);
+/* The kernel has killed something for memory. */
+void t_vm_oom(struct t_vm *t, uint64_t handle, uint64_t kills);
 
 void t_pid1_say(const struct t_pid1 *p, uint32_t op, uint32_t id, int a, int b);
 /* The next EXEC. */

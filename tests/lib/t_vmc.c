@@ -30,8 +30,11 @@ t_vmc_pull(struct t_vmc *c)
 			continue;
 		}
 		assert_int_equal(c->exited, 0);
-		c->data = sli_realloc(c->data, c->n + o.data.n);
-		assert_non_null(c->data);
+		if (c->n + o.data.n > c->cap) {
+			c->cap = 2 * (c->n + o.data.n);
+			c->data = sli_realloc(c->data, c->cap);
+			assert_non_null(c->data);
+		}
 		memcpy(c->data + c->n, o.data.p, o.data.n);
 		c->n += o.data.n;
 		vm_reader_ack(&c->r, o.offset + o.data.n);

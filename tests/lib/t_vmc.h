@@ -16,7 +16,7 @@ struct t_vmc {
 	int answered;
 	int idle; /* do not read */
 	char *data;
-	size_t n;
+	size_t n, cap;
 	uint64_t gaps;
 	struct vm_exit exit;
 	int exited; /* seen by the reader, or by on_exit */

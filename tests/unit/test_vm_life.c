@@ -321,9 +321,8 @@ doctor_and_oom_reach_the_service(void **state)
 	assert_true(vm_limits(t->vm, lim, 16) >= 5);
 	assert_string_equal(lim[1].key, "vm.disk_bytes");
 	assert_string_equal(lim[1].enforcement, "hard:tmpfs");
-	assert_int_equal(send(t->spawner, &o, sizeof(o), 0), sizeof(o));
-	o.handle = 77;
-	assert_int_equal(send(t->spawner, &o, sizeof(o), 0), sizeof(o));
+	t_vm_oom(t, p.handle, 0);
+	t_vm_oom(t, p.handle + 70, 0);
 	t_vm_turns(t);
 	assert_int_equal(t->notices, 1);
 	assert_int_equal(t->fatals, 0);

@@ -225,6 +225,48 @@ the_death_of_pid_1_ends_every_process_once(void **state)
 	t_vmc_free(&c[1]);
 }
 
+/* SIGKILL, as pid 1 tells it; the kernel's word comes before, after, or never.
+ */
+static void
+a_kill_for_memory_is_told_as_one(void **state)
+{
+	enum {
+		BEFORE,
+		AFTER,
+		NEVER,
+		OURS,
+		N
+	};
+	struct t_world *w = *state;
+	uint64_t kills = 0;
+
+	for (int when = 0; when < N; when++) {
+		struct t_vmc c;
+		struct t_exec x;
+		int64_t t0 = sli_mono_ms();
+
+		t_vmc_start(w, &c, &x, 0, 0);
+		t_vmc_put(&x, 1, "out");
+		t_exec_close(&x);
+		if (when == BEFORE)
+			t_vm_oom(&w->t, w->pid1.handle, ++kills);
+		t_vm_turns(&w->t);
+		if (when == OURS)
+			vm_proc_kill_tree(c.proc);
+		t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 0, SIGKILL);
+		t_vm_turns(&w->t);
+		assert_int_equal(c.exited, when == BEFORE || when == OURS);
+		if (when == AFTER)
+			t_vm_oom(&w->t, w->pid1.handle, ++kills);
+		t_vm_until(&w->t, &c.exited);
+		assert_int_equal(c.exit.oom, when == BEFORE || when == AFTER);
+		assert_true(sli_mono_ms() - t0 < 2000);
+		t_vmc_is(&c, "out");
+		t_vmc_free(&c);
+	}
+	assert_int_equal(w->t.notices, kills);
+}
+
 int
 main(void)
 {
@@ -237,6 +279,7 @@ main(void)
 	    T(a_slow_owner_still_gets_everything),
 	    T(a_timeout_kills_the_tree),
 	    T(the_death_of_pid_1_ends_every_process_once),
+	    T(a_kill_for_memory_is_told_as_one),
 	};
 
 	return cmocka_run_group_tests_name("vm_proc", tests, NULL, NULL);
