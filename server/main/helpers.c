@@ -61,8 +61,7 @@ find_libexec(char *ret, size_t cap, struct sli_errinfo *ei)
 	return SLI_OK;
 }
 
-/* --- one program
- * -------------------------------------------------------------*/
+/* --- one program ----------------------------------------------------------*/
 
 /* In the child. Descriptors first out of the way, then into their places. */
 static SLI_NORETURN void
@@ -132,8 +131,7 @@ await_program(struct program *p, struct sli_errinfo *ei)
 	    p->argv[0], n > 0 ? b : "it died at once");
 }
 
-/* --- both
- * ----------------------------------------------------------------------*/
+/* --- both -----------------------------------------------------------------*/
 
 /* The paths of `mount-allow` without symlinks; one that is not there allows
  * nothing. Returns how many, to be freed; more than ALLOW_MAX: no memory. */

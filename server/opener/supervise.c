@@ -88,8 +88,7 @@ interest(int fd, uint32_t events, void *ptr, int op)
 		_exit(1);
 }
 
-/* --- answers
- * -------------------------------------------------------------------*/
+/* --- answers --------------------------------------------------------------*/
 
 /* Takes fd. Queued when the server does not read; then nothing is read from
  * it either. */
@@ -141,8 +140,7 @@ flush(void)
 	interest(o.server, EPOLLIN, &o.server, EPOLL_CTL_MOD);
 }
 
-/* --- workers
- * ---------------------------------------------------------------------*/
+/* --- workers --------------------------------------------------------------*/
 
 static void
 stop_worker(struct vm *vm)
@@ -240,8 +238,7 @@ on_worker(struct vm *vm)
 	feed(vm);
 }
 
-/* --- from the spawner
- * ------------------------------------------------------------*/
+/* --- from the spawner -----------------------------------------------------*/
 
 static void
 vm_add(uint64_t handle, const int fds[2])
@@ -310,8 +307,7 @@ read_spawner(void)
 	}
 }
 
-/* --- from the server
- * --------------------------------------------------------------*/
+/* --- from the server ------------------------------------------------------*/
 
 int
 opener_request_ok(const union opener_packet *p, long len)
@@ -385,8 +381,7 @@ read_server(void)
 	return 1;
 }
 
-/* --- the loop
- * ------------------------------------------------------------------------*/
+/* --- the loop -------------------------------------------------------------*/
 
 /* Kill what is late; returns ms to the next deadline, or -1. */
 static int

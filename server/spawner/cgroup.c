@@ -222,8 +222,7 @@ cg_oom_kills(const struct cg_host *h, const struct cg_vm *g)
 	return n;
 }
 
-/* --- leftovers
- * ---------------------------------------------------------------*/
+/* --- leftovers ------------------------------------------------------------*/
 
 static void
 kill_all_in(int dir, const char *name)

@@ -18,12 +18,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define BUILDING_MAX      4 /* at one time; the rest queue */
-#define BUILD_TIMEOUT_MS  10000
+#define BUILDING_MAX      4    /* at one time; the rest queue */
 #define REMOVE_TIMEOUT_MS 2000 /* then a cgroup is left to the next sweep */
 #define REMOVE_RETRY_MS   3
-#define OOM_RETRY_MS      20
-#define OOM_TRIES         50
 
 const char *const spawner_state_names[SPAWNER_VM__N] = {
     "new", "building", "locking", "running", "killed", "dead", "gone"};
@@ -40,8 +37,8 @@ static const unsigned legal[SPAWNER_VM__N] = {
 };
 #undef B
 
-static void
-set_state(struct spawner *s, struct spawner_vm *vm, enum spawner_state to)
+void
+life_set_state(struct spawner *s, struct spawner_vm *vm, enum spawner_state to)
 {
 	int was =
 	    vm->state == SPAWNER_VM_BUILDING || vm->state == SPAWNER_VM_LOCKING;
@@ -56,8 +53,7 @@ set_state(struct spawner *s, struct spawner_vm *vm, enum spawner_state to)
 	vm->deadline_ms = INT64_MAX;
 }
 
-/* --- records
- * ------------------------------------------------------------------*/
+/* --- records --------------------------------------------------------------*/
 
 static int
 pool_take(struct spawner *s, unsigned *ret)
@@ -77,8 +73,8 @@ pool_take(struct spawner *s, unsigned *ret)
 	return -1;
 }
 
-static struct spawner_vm *
-record_new(struct spawner *s, uint64_t req)
+struct spawner_vm *
+life_record(struct spawner *s, uint64_t req)
 {
 	struct spawner_vm *vm;
 
@@ -128,8 +124,7 @@ life_bury(struct spawner *s)
 	}
 }
 
-/* --- ending
- * ---------------------------------------------------------------------*/
+/* --- ending ---------------------------------------------------------------*/
 
 static void
 answer_deleted(struct spawner *s, struct spawner_vm *vm)
@@ -146,7 +141,7 @@ answer_deleted(struct spawner *s, struct spawner_vm *vm)
 static void
 gone(struct spawner *s, struct spawner_vm *vm)
 {
-	set_state(s, vm, SPAWNER_VM_GONE);
+	life_set_state(s, vm, SPAWNER_VM_GONE);
 	if (vm->delete_req)
 		answer_deleted(s, vm);
 	if (vm->delete_req || !vm->given || s->stopping)
@@ -174,19 +169,20 @@ kill_vm(struct spawner *s, struct spawner_vm *vm)
 		(void)cg_freeze(&s->cg, &vm->cg, 0);
 	(void)syscall(SYS_pidfd_send_signal, vm->pidfd.fd, SIGKILL, NULL, 0);
 	serve_unwatch(s, &vm->setup);
-	set_state(s, vm, SPAWNER_VM_KILLED);
+	life_set_state(s, vm, SPAWNER_VM_KILLED);
 }
 
 /* The creation failed; what of it exists is taken back. */
-static void
-fail(struct spawner *s, struct spawner_vm *vm, const struct spawner_fault *f)
+void
+life_fail(
+    struct spawner *s, struct spawner_vm *vm, const struct spawner_fault *f)
 {
 	serve_fault(s, vm->create_req, f, vm->pidfd.fd);
 	vm->create_req = 0;
 	if (vm->pidfd.fd < 0) {
 		cg_started(&vm->cg);
 		(void)cg_remove(&s->cg, &vm->cg);
-		set_state(s, vm, SPAWNER_VM_GONE);
+		life_set_state(s, vm, SPAWNER_VM_GONE);
 		record_end(s, vm);
 	} else {
 		kill_vm(s, vm);
@@ -194,8 +190,8 @@ fail(struct spawner *s, struct spawner_vm *vm, const struct spawner_fault *f)
 }
 
 /* pid 1 is dead, and with it everything in the VM. */
-static void
-on_dead(struct spawner *s, struct spawner_vm *vm)
+void
+life_died(struct spawner *s, struct spawner_vm *vm)
 {
 	struct spawner_fault f;
 
@@ -212,229 +208,12 @@ on_dead(struct spawner *s, struct spawner_vm *vm)
 	if (vm->in_opener)
 		(void)serve_opener(s, vm->handle, NULL);
 	vm->in_opener = 0;
-	set_state(s, vm, SPAWNER_VM_DEAD);
+	life_set_state(s, vm, SPAWNER_VM_DEAD);
 	vm->deadline_ms = serve_now_ms() + REMOVE_TIMEOUT_MS;
 	remove_cgroups(s, vm, serve_now_ms());
 }
 
-/* --- making
- * -----------------------------------------------------------------------*/
-
-static void
-check_oom(struct spawner *s, struct spawner_vm *vm)
-{
-	struct spawner_oom m = {
-	    .h = {SPAWNER_OOM, sizeof(m), 0},
-              .handle = vm->handle
-        };
-
-	m.kills = cg_oom_kills(&s->cg, &vm->cg);
-	if (m.kills > vm->cg.oom_kills) {
-		vm->cg.oom_kills = m.kills;
-		vm->oom_check_ms = INT64_MAX;
-		if (vm->given)
-			serve_send(s, &m, NULL, 0);
-	} else if (--vm->oom_tries > 0) {
-		/* v1 speaks before the kernel has chosen its victim. */
-		vm->oom_check_ms = serve_now_ms() + OOM_RETRY_MS;
-	} else {
-		vm->oom_check_ms = INT64_MAX;
-	}
-}
-
-static void
-on_oom(struct spawner *s, struct spawner_vm *vm)
-{
-	uint64_t n;
-
-	if (s->cg.ctl[CG_MEMORY].version == 1)
-		(void)!read(vm->oom.fd, &n, sizeof(n));
-	vm->oom_tries = OOM_TRIES;
-	check_oom(s, vm);
-}
-
-static void
-enforcement(const struct spawner *s, struct spawner_vm *vm,
-    const struct spawner_create *rq)
-{
-	const struct cg_root *ctl = s->cg.ctl;
-	uint8_t *e = vm->enforced;
-
-	vm->missing = cg_missing(&s->cg);
-	if (!s->conf.privileged)
-		vm->missing |= SPAWNER_MISS_SUBUID;
-	e[SPAWNER_LIM_DISK] = SPAWNER_ENF_TMPFS;
-	e[SPAWNER_LIM_NOFILE] = SPAWNER_ENF_RLIMIT;
-	if (rq->memory_bytes)
-		e[SPAWNER_LIM_MEMORY] = ctl[CG_MEMORY].version
-					    ? SPAWNER_ENF_CGROUP
-					    : SPAWNER_ENF_PROCESS;
-	/* With one uid in the VM the rlimit holds for all of it. */
-	if (rq->pids)
-		e[SPAWNER_LIM_PIDS] = ctl[CG_PIDS].version ? SPAWNER_ENF_CGROUP
-				      : s->conf.privileged ? SPAWNER_ENF_USER
-							   : SPAWNER_ENF_RLIMIT;
-	if (rq->cpu_millis && ctl[CG_CPU].version)
-		e[SPAWNER_LIM_CPU] = SPAWNER_ENF_CGROUP;
-}
-
-static void
-running(struct spawner *s, struct spawner_vm *vm)
-{
-	struct spawner_created m = {
-	    .h = {SPAWNER_CREATED, sizeof(m), vm->create_req},
-	    .handle = vm->handle,
-	    .pid = vm->pid,
-	    .uid_base = vm->uid_base,
-	    .missing = vm->missing
-        };
-	int fds[2] = {vm->ctl, vm->pidfd.fd};
-
-	serve_unwatch(s, &vm->setup);
-	memcpy(m.enforced, vm->enforced, sizeof(m.enforced));
-	serve_send(s, &m, fds, 2);
-	sli_fd_close(&vm->ctl);
-	vm->create_req = 0;
-	vm->given = 1;
-	set_state(s, vm, SPAWNER_VM_RUNNING);
-}
-
-/* ROOTED: open it while it may be opened, then let it go on. */
-static int
-rooted(struct spawner *s, struct spawner_vm *vm, struct spawner_fault *f)
-{
-	int fds[2], r;
-
-	if (clone_open(vm, fds, f) < 0)
-		return -1;
-	r = serve_opener(s, vm->handle, fds);
-	sli_fd_close(&fds[0]);
-	sli_fd_close(&fds[1]);
-	if (r < 0)
-		return spawner_fail(
-		    f, errno, "opener", "the opener does not answer");
-	vm->in_opener = 1;
-	if (send(vm->setup.fd, "g", 1, MSG_NOSIGNAL) != 1)
-		return spawner_fail(f, errno, "lockdown", "the new VM died");
-	set_state(s, vm, SPAWNER_VM_LOCKING);
-	vm->deadline_ms = serve_now_ms() + BUILD_TIMEOUT_MS;
-	return 0;
-}
-
-static void
-on_setup(struct spawner *s, struct spawner_vm *vm)
-{
-	struct spawner_word w;
-	struct spawner_fault f;
-	ssize_t n;
-
-	n = recv(vm->setup.fd, &w, sizeof(w), MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n == (ssize_t)sizeof(w) && !w.rooted) {
-		fail(s, vm, &w.fault);
-	} else if (n == (ssize_t)sizeof(w) &&
-		   vm->state == SPAWNER_VM_BUILDING) {
-		if (rooted(s, vm, &f) < 0)
-			fail(s, vm, &f);
-	} else if (n == 0 && vm->state == SPAWNER_VM_LOCKING) {
-		/* Closed by exec. Had it died, the pidfd will say so next. */
-		running(s, vm);
-	} else {
-		(void)spawner_fail(&f, ESRCH, "ready",
-		    "the VM's first process died while it was being made");
-		fail(s, vm, &f);
-	}
-}
-
-static int
-take_mounts(struct spawner *s, const struct spawner_create *rq,
-    struct spawner_plan *plan, struct spawner_fault *f)
-{
-	const char *p = request_next((const char *)(rq + 1)), *target;
-	unsigned i;
-
-	if (s->conf.guest_fd >= 0) {
-		if (source_guest(&s->conf, &plan->mounts[0], f) < 0)
-			return -1;
-		plan->nmounts = 1;
-	}
-	for (i = 0; i < rq->nmounts; i++) {
-		target = request_next(p);
-		if (source_take(&s->conf, rq, p, target,
-			&plan->mounts[plan->nmounts], f) < 0)
-			return -1;
-		plan->nmounts++;
-		p = request_next(target);
-	}
-	return 0;
-}
-
-static int
-build(struct spawner *s, struct spawner_vm *vm, const struct spawner_create *rq,
-    struct spawner_fault *f)
-{
-	struct spawner_mount mounts[SPAWNER_PLAN_MOUNTS];
-	struct spawner_plan plan = {.conf = &s->conf,
-	    .skel = &s->skel,
-	    .filter = &s->filter,
-	    .cgroups = &vm->cg,
-	    .mounts = mounts,
-	    .disk_bytes = rq->disk_bytes,
-	    .disk_inodes = rq->disk_inodes ? rq->disk_inodes
-					   : rq->disk_bytes / 8192 + 1024,
-	    .pids = rq->pids,
-	    .nofile = rq->nofile ? rq->nofile : 4096};
-	int r = -1;
-
-	sli_strlcpy(plan.host, (const char *)(rq + 1), sizeof(plan.host));
-	if (!s->cg.ctl[CG_MEMORY].version)
-		plan.data_bytes = rq->memory_bytes;
-	if (cg_make(&s->cg, &vm->cg, vm->handle, rq, f) < 0)
-		return -1;
-	vm->oom.fd = vm->cg.oom_fd;
-	if (take_mounts(s, rq, &plan, f) == 0)
-		r = clone_vm(vm, &plan, f);
-	while (plan.nmounts)
-		source_drop(&mounts[--plan.nmounts]);
-	cg_started(&vm->cg);
-	if (vm->pid && serve_watch(s, &vm->pidfd, EPOLLIN, on_dead, vm) < 0)
-		r = spawner_fail(f, errno, "clone", "out of descriptors");
-	if (r == 0 && serve_watch(s, &vm->setup, EPOLLIN, on_setup, vm) < 0)
-		r = spawner_fail(f, errno, "clone", "out of descriptors");
-	return r;
-}
-
-static void
-begin(struct spawner *s, const struct spawner_create *rq)
-{
-	struct spawner_fault f = {0};
-	struct spawner_vm *vm;
-
-	vm = record_new(s, rq->h.req);
-	if (!vm) {
-		(void)spawner_fail(&f, EAGAIN, "pool",
-		    "this host has no room for another VM (%u at most)",
-		    SPAWNER_VMS_MAX);
-		serve_fault(s, rq->h.req, &f, -1);
-		return;
-	}
-	enforcement(s, vm, rq);
-	if (build(s, vm, rq, &f) < 0) {
-		fail(s, vm, &f);
-		return;
-	}
-	set_state(s, vm, SPAWNER_VM_BUILDING);
-	vm->deadline_ms = serve_now_ms() + BUILD_TIMEOUT_MS;
-	if (vm->oom.fd >= 0)
-		(void)serve_watch(s, &vm->oom,
-		    s->cg.ctl[CG_MEMORY].version == 1 ? EPOLLIN
-						      : EPOLLPRI | EPOLLET,
-		    on_oom, vm);
-}
-
-/* --- requests
- * ------------------------------------------------------------------*/
+/* --- requests -------------------------------------------------------------*/
 
 static void
 refuse(struct spawner *s, uint64_t req, int sys, const char *step,
@@ -452,7 +231,7 @@ life_create(struct spawner *s, const struct spawner_create *rq)
 	struct spawner_queued *q;
 
 	if (s->nbuilding < BUILDING_MAX && sli_list_empty(&s->queue)) {
-		begin(s, rq);
+		making_begin(s, rq);
 		return;
 	}
 	q = s->nqueue < SPAWNER_QUEUE_MAX ? sli_alloc(sizeof(*q) + rq->h.len)
@@ -509,8 +288,7 @@ life_freeze(struct spawner *s, const struct spawner_freeze *rq)
 	}
 }
 
-/* --- time
- * --------------------------------------------------------------------------*/
+/* --- time -----------------------------------------------------------------*/
 
 static void
 tick_one(struct spawner *s, struct spawner_vm *vm, int64_t now)
@@ -518,13 +296,13 @@ tick_one(struct spawner *s, struct spawner_vm *vm, int64_t now)
 	struct spawner_fault f;
 
 	if (vm->oom_check_ms <= now)
-		check_oom(s, vm);
+		oom_check(s, vm);
 	if (vm->state == SPAWNER_VM_DEAD) {
 		remove_cgroups(s, vm, now);
 	} else if (vm->deadline_ms <= now) {
 		(void)spawner_fail(&f, ETIMEDOUT, "timeout",
-		    "the VM was not made in %d s", BUILD_TIMEOUT_MS / 1000);
-		fail(s, vm, &f);
+		    "the VM was not made in %d s", SPAWNER_BUILD_MS / 1000);
+		life_fail(s, vm, &f);
 	}
 }
 
@@ -544,7 +322,7 @@ life_tick(struct spawner *s)
 		q = SLI_LIST_ENTRY(s->queue.next, struct spawner_queued, node);
 		sli_list_del(&q->node);
 		s->nqueue--;
-		begin(s, &q->rq);
+		making_begin(s, &q->rq);
 		sli_free(q);
 	}
 	sli_list_for_each (it, &s->vms) {

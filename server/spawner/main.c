@@ -55,8 +55,7 @@ refuse(const struct spawner_fault *f)
 	_exit(1);
 }
 
-/* --- rights
- * ------------------------------------------------------------------*/
+/* --- rights ---------------------------------------------------------------*/
 
 static int
 keep_caps(void)
@@ -134,8 +133,7 @@ hold_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &set, NULL);
 }
 
-/* --- what it needs
- * ----------------------------------------------------------------*/
+/* --- what it needs --------------------------------------------------------*/
 
 static int
 lock_state(struct spawner_conf *c, struct spawner_fault *f)

@@ -63,7 +63,7 @@ struct spawner_msg {
 	uint64_t req;
 };
 
-/* --- what this host cannot give ------------------------------------------*/
+/* --- what this host cannot give -------------------------------------------*/
 
 /* Bit, and the name that VmInfo.missing and `sluice doctor` show. */
 #define SPAWNER_MISSES(X)                                                     \
@@ -168,7 +168,7 @@ struct spawner_freeze {
 	uint32_t pad;
 };
 
-/* --- answers and events ----------------------------------------------------*/
+/* --- answers and events ---------------------------------------------------*/
 
 struct spawner_hello {
 	struct spawner_msg h;

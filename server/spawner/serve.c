@@ -59,8 +59,7 @@ serve_unwatch(struct spawner *s, struct spawner_watch *w)
 	sli_fd_close(&w->fd);
 }
 
-/* --- to the server
- * ------------------------------------------------------------*/
+/* --- to the server --------------------------------------------------------*/
 
 static int
 send_now(
@@ -151,8 +150,7 @@ flush(struct spawner *s)
 	server_interest(s, EPOLLIN);
 }
 
-/* --- to the opener
- * --------------------------------------------------------------*/
+/* --- to the opener --------------------------------------------------------*/
 
 int
 serve_opener(struct spawner *s, uint64_t handle, const int *fds)
@@ -170,8 +168,7 @@ serve_opener(struct spawner *s, uint64_t handle, const int *fds)
 	return -1;
 }
 
-/* --- from the server
- * ---------------------------------------------------------------*/
+/* --- from the server ------------------------------------------------------*/
 
 static void
 read_requests(struct spawner *s)

@@ -7,6 +7,7 @@
  * serve.c    the loop, the sockets, the queue of creations
  * request.c  packets in, checked; packets out
  * life.c     one VM from its request to its end (the state machine)
+ * making.c   its making       oom.c  the kernel's kills in it
  * clone.c    the clone itself, id maps, opening root and namespaces
  * child.c    what the new process does until it becomes pid 1
  * rootfs.c   its root file system      skeleton.c  what lies in it
@@ -26,7 +27,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* --- faults ----------------------------------------------------------------*/
+/* --- faults ---------------------------------------------------------------*/
 
 struct spawner_fault {
 	int sys;
@@ -46,8 +47,7 @@ const char *spawner_number(const char *p, uint64_t *ret);
 /* Host uid of root in the VM of a slot of the pool. */
 uid_t spawner_uid_base(unsigned slot);
 
-/* --- what the operator said (argv)
- * -------------------------------------------*/
+/* --- what the operator said (argv) ----------------------------------------*/
 
 struct spawner_conf {
 	int privileged; /* running as root */
@@ -63,8 +63,7 @@ struct spawner_conf {
 	int pid1_fd;   /* sealed memfd */
 };
 
-/* --- skeleton
- * ----------------------------------------------------------------*/
+/* --- skeleton -------------------------------------------------------------*/
 
 enum skel_kind {
 	SKEL_DIR,
@@ -94,13 +93,11 @@ struct skeleton {
  * host's /etc. Never a private key, never a user of the host. */
 int skeleton_build(struct skeleton *sk, struct spawner_fault *f);
 
-/* --- system-call filter
- * -------------------------------------------------------*/
+/* --- system-call filter ---------------------------------------------------*/
 
 int filter_build(struct sock_fprog *ret, struct spawner_fault *f);
 
-/* --- cgroups
- * ------------------------------------------------------------------*/
+/* --- cgroups --------------------------------------------------------------*/
 
 enum cg_ctl {
 	CG_MEMORY,
@@ -150,8 +147,7 @@ int cg_oom_armed(const struct cg_host *h);
 /* Kill what is in `dir` below root r and remove it, bounded. */
 void cg_sweep(const struct cg_root *r);
 
-/* --- mounts
- * -------------------------------------------------------------------*/
+/* --- mounts ---------------------------------------------------------------*/
 
 /* What was asked for, and the guest programs. */
 #define SPAWNER_PLAN_MOUNTS (SPAWNER_MOUNTS_MAX + 1)
@@ -172,8 +168,7 @@ int source_guest(const struct spawner_conf *c, struct spawner_mount *ret,
     struct spawner_fault *f);
 void source_drop(struct spawner_mount *m);
 
-/* --- one VM
- * -------------------------------------------------------------------*/
+/* --- one VM ---------------------------------------------------------------*/
 
 /* What the child finds in its memory after the clone. */
 struct spawner_plan {
@@ -199,6 +194,8 @@ struct spawner_word {
 
 struct spawner;
 struct spawner_vm;
+
+#define SPAWNER_BUILD_MS 10000 /* most that one step of a making may take */
 
 struct spawner_watch {
 	int fd; /* -1 = none */
@@ -255,8 +252,7 @@ int rootfs_probe(struct spawner_fault *f);
 /* lockdown.c, in the child. */
 int lockdown(const struct spawner_plan *p, struct spawner_fault *f);
 
-/* --- the program
- * ---------------------------------------------------------------*/
+/* --- the program ----------------------------------------------------------*/
 
 struct spawner_queued {
 	struct sli_list node;
@@ -320,6 +316,23 @@ int life_tick(struct spawner *s);
 void life_stop(struct spawner *s);
 /* Free what has ended in this turn. */
 void life_bury(struct spawner *s);
+/* The one setter of vm->state. */
+void life_set_state(
+    struct spawner *s, struct spawner_vm *vm, enum spawner_state to);
+/* A new record with a handle and a slot; NULL when there is no room. */
+struct spawner_vm *life_record(struct spawner *s, uint64_t req);
+/* Answer the creation with *f; what of the VM exists is taken back. */
+void life_fail(
+    struct spawner *s, struct spawner_vm *vm, const struct spawner_fault *f);
+/* pid 1 is dead, and with it everything in the VM. */
+void life_died(struct spawner *s, struct spawner_vm *vm);
+
+/* making.c: answers with CREATED later, or FAILED. */
+void making_begin(struct spawner *s, const struct spawner_create *rq);
+
+/* oom.c */
+void oom_event(struct spawner *s, struct spawner_vm *vm);
+void oom_check(struct spawner *s, struct spawner_vm *vm);
 
 /* doctor.c */
 void doctor_report(struct spawner *s, uint64_t req);

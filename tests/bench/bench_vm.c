@@ -49,8 +49,7 @@ report(const char *name, double *v, unsigned n)
 	return v[n / 2];
 }
 
-/* --- the peers, in a process that may still start programs
- * --------------------*/
+/* --- the peers, in a process that may still start programs ----------------*/
 
 static const char *const true_argv[] = {"/bin/true", NULL};
 static const char *const bwrap_argv[] = {"bwrap", "--unshare-all", "--ro-bind",
@@ -99,8 +98,7 @@ ask_peer(int sock, char what, double *v)
 		v[0] = -1;
 }
 
-/* --- ours
- * ----------------------------------------------------------------------*/
+/* --- ours -----------------------------------------------------------------*/
 
 static double create[N], first[N], delete[N], bwrap[N], spawn[N], execs[N];
 

@@ -31,12 +31,11 @@ int
 sbx_until(int (*fn)(void *), void *arg, int ms)
 {
 	int64_t end = sbx_now_ms() + ms;
-	struct timespec ts = {0, 2000000};
 
 	while (!fn(arg)) {
 		if (sbx_now_ms() > end)
 			return 0;
-		(void)nanosleep(&ts, NULL);
+		(void)poll(NULL, 0, 2);
 	}
 	return 1;
 }

@@ -37,8 +37,7 @@ refused(int step, int err)
 	assert_int_equal(r.status, -1);
 }
 
-/* --- starting
- * ------------------------------------------------------------------*/
+/* --- starting -------------------------------------------------------------*/
 
 static void
 test_not_found(void **state)
@@ -124,8 +123,7 @@ test_inherits_nothing(void **state)
 	assert_string_equal(r.out, "HOME=/root\nLANG=C.UTF-8\n");
 }
 
-/* --- ending
- * ---------------------------------------------------------------------*/
+/* --- ending ---------------------------------------------------------------*/
 
 static void
 test_exit_status(void **state)
@@ -314,8 +312,7 @@ test_many_at_once(void **state)
 	assert_string_equal(r.out, "5\n");
 }
 
-/* --- bad requests
- * -----------------------------------------------------------------*/
+/* --- bad requests ---------------------------------------------------------*/
 
 static void
 send_raw(const void *p, size_t n, int nfds)

@@ -26,8 +26,7 @@ says(const char *script, const char *want)
 	assert_string_equal(r.out, want);
 }
 
-/* --- the root
- * --------------------------------------------------------------------*/
+/* --- the root -------------------------------------------------------------*/
 
 static void
 test_root_writes(void **state)
@@ -102,8 +101,7 @@ test_users(void **state)
 	    box.h.privileged ? "1000:1000\n1000:1000\n" : "one uid\n");
 }
 
-/* --- mounts
- * ------------------------------------------------------------------------*/
+/* --- mounts ---------------------------------------------------------------*/
 
 static void
 test_mount_is_read_only(void **state)
@@ -232,8 +230,7 @@ test_mount_with_the_rights_of_the_peer(void **state)
 	sbx_delete(&box, &other);
 }
 
-/* --- the opener
- * -----------------------------------------------------------------------*/
+/* --- the opener -----------------------------------------------------------*/
 
 static struct opener_reply reply;
 
@@ -348,8 +345,7 @@ test_opener_other_handles(void **state)
 	assert_string_equal(reply.step, "handle");
 }
 
-/* --- set-up
- * ----------------------------------------------------------------------------*/
+/* --- set-up ---------------------------------------------------------------*/
 
 static void
 prepare_allowed(void)

@@ -86,8 +86,7 @@ read_from(const char *path)
 	return r > 0 ? r : -1;
 }
 
-/* --- mounts and roots
- * ---------------------------------------------------------*/
+/* --- mounts and roots -----------------------------------------------------*/
 
 TRY(mount_tmpfs, mount("t", "/tmp/m", "tmpfs", 0, NULL))
 TRY(mount_proc, mount("proc", "/tmp/m", "proc", 0, NULL))
@@ -151,8 +150,7 @@ chroot_climb(void)
 }
 ENTRY(chroot_climb)
 
-/* --- namespaces
- * -----------------------------------------------------------------*/
+/* --- namespaces -----------------------------------------------------------*/
 
 TRY(unshare_user, unshare(CLONE_NEWUSER))
 TRY(unshare_mount, unshare(CLONE_NEWNS))
@@ -204,8 +202,7 @@ ENTRY(setns_own)
 TRY(rewrite_uid_map, write_to("/proc/self/uid_map", "0 0 1"))
 TRY(become_unmapped, syscall(SYS_setresuid, 70000, 70000, 70000))
 
-/* --- the kernel and the host
- * --------------------------------------------------------*/
+/* --- the kernel and the host ----------------------------------------------*/
 
 TRY(core_pattern, write_to("/proc/sys/kernel/core_pattern", "|/tmp/x"))
 TRY(drop_caches, write_to("/proc/sys/vm/drop_caches", "1"))
@@ -292,8 +289,7 @@ int80_mount(void)
 ENTRY(int80_mount)
 #endif
 
-/* --- pid 1
- * ----------------------------------------------------------------------------*/
+/* --- pid 1 ----------------------------------------------------------------*/
 
 TRY(trace_pid1, ptrace(PTRACE_ATTACH, 1, 0, 0))
 TRY(seize_shim, ptrace(PTRACE_SEIZE, getppid(), 0, 0))
@@ -337,8 +333,7 @@ kill_pid1(void)
 }
 ENTRY(kill_pid1)
 
-/* --- devices, sockets
- * ----------------------------------------------------------------------*/
+/* --- devices, sockets -----------------------------------------------------*/
 
 TRY(mknod_disk, mknod("/tmp/d", S_IFBLK | 0600, makedev(254, 0)))
 TRY(mknod_mem, mknod("/tmp/c", S_IFCHR | 0600, makedev(1, 1)))
@@ -396,8 +391,7 @@ outside_tcp(void)
 }
 ENTRY(outside_tcp)
 
-/* --- limits, rights
- * ---------------------------------------------------------------------------*/
+/* --- limits, rights -------------------------------------------------------*/
 
 static long
 raise_limit(int what, rlim_t to)
@@ -463,7 +457,7 @@ main(int argc, char **argv)
 	if (argc != 4)
 		return 2;
 	abstract_name = argv[1];
-	tcp_port = atoi(argv[2]);
+	tcp_port = (int)strtol(argv[2], NULL, 10);
 	ro_dir = argv[3];
 	(void)mkdir("/tmp/m", 0755);
 	for (t = __start_attempts; t < __stop_attempts; t++) {

@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,15 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+static void
+ignore(int s)
+{
+	struct sigaction sa = {.sa_handler = SIG_IGN};
+
+	(void)sigaction(s, &sa, NULL);
+}
 
 static int
 self(void)
@@ -33,7 +41,8 @@ self(void)
 	int fds = 0, ignored = 0, blocked = 0, s;
 
 	while (d && (e = readdir(d)))
-		fds += e->d_name[0] != '.' && atoi(e->d_name) != dirfd(d);
+		fds += e->d_name[0] != '.' &&
+		       strtol(e->d_name, NULL, 10) != dirfd(d);
 	(void)sigprocmask(SIG_BLOCK, NULL, &mask);
 	for (s = 1; s < 65; s++) {
 		blocked += sigismember(&mask, s) == 1;
@@ -48,7 +57,6 @@ self(void)
 static int
 leave_daemon(const char *path)
 {
-	struct timespec ts = {0, 5000000};
 	int fd;
 
 	if (fork() != 0)
@@ -61,7 +69,7 @@ leave_daemon(const char *path)
 	fd = open(path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
 	for (;;) {
 		(void)!write(fd, "x", 1);
-		(void)nanosleep(&ts, NULL);
+		(void)poll(NULL, 0, 5);
 	}
 }
 
@@ -97,7 +105,7 @@ forks(long max)
 	e = errno;
 	printf("forked %ld errno %d\n", n, n < max ? e : 0);
 	(void)fflush(stdout);
-	(void)signal(SIGTERM, SIG_IGN);
+	ignore(SIGTERM);
 	(void)kill(0, SIGTERM);
 	return 0;
 }
@@ -118,7 +126,7 @@ static int __attribute__((noreturn)) deaf(void)
 	int s;
 
 	for (s = 1; s < 65; s++)
-		(void)signal(s, SIG_IGN);
+		ignore(s);
 	printf("deaf\n");
 	(void)fflush(stdout);
 	for (;;)
@@ -152,14 +160,14 @@ main(int argc, char **argv)
 	if (strcmp(what, "daemon") == 0)
 		return leave_daemon(arg);
 	if (strcmp(what, "eat") == 0)
-		return eat(atol(arg));
+		return eat(strtol(arg, NULL, 10));
 	if (strcmp(what, "fork") == 0)
-		return forks(atol(arg));
+		return forks(strtol(arg, NULL, 10));
 	if (strcmp(what, "fds") == 0)
 		return dups();
 	if (strcmp(what, "deaf") == 0)
 		return deaf();
 	if (strcmp(what, "hop") == 0)
-		return hop(atol(arg));
+		return hop(strtol(arg, NULL, 10));
 	return 2;
 }
