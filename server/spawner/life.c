@@ -172,19 +172,21 @@ kill_vm(struct spawner *s, struct spawner_vm *vm)
 	life_set_state(s, vm, SPAWNER_VM_KILLED);
 }
 
-/* The creation failed; what of it exists is taken back. */
+/* The creation failed; what of it exists is taken back. The answer waits for
+ * the death of what was begun, so that the server can reap it at once. */
 void
 life_fail(
     struct spawner *s, struct spawner_vm *vm, const struct spawner_fault *f)
 {
-	serve_fault(s, vm->create_req, f, vm->pidfd.fd);
-	vm->create_req = 0;
 	if (vm->pidfd.fd < 0) {
+		serve_fault(s, vm->create_req, f, -1);
+		vm->create_req = 0;
 		cg_started(&vm->cg);
 		(void)cg_remove(&s->cg, &vm->cg);
 		life_set_state(s, vm, SPAWNER_VM_GONE);
 		record_end(s, vm);
 	} else {
+		vm->fault = *f;
 		kill_vm(s, vm);
 	}
 }
@@ -193,13 +195,13 @@ life_fail(
 void
 life_died(struct spawner *s, struct spawner_vm *vm)
 {
-	struct spawner_fault f;
-
 	serve_unwatch(s, &vm->setup);
 	if (vm->create_req) {
-		(void)spawner_fail(&f, ESRCH, "ready",
-		    "the VM's first process died while it was being made");
-		serve_fault(s, vm->create_req, &f, vm->pidfd.fd);
+		if (!vm->fault.step[0])
+			(void)spawner_fail(&vm->fault, ESRCH, "ready",
+			    "the VM's first process died while it was being "
+			    "made");
+		serve_fault(s, vm->create_req, &vm->fault, vm->pidfd.fd);
 		vm->create_req = 0;
 	}
 	serve_unwatch(s, &vm->pidfd);

@@ -192,8 +192,7 @@ struct spawner_created {
 };
 
 /* The answer to a CREATE may bring one descriptor: a pidfd of a pid 1 that was
- * begun and is being killed. It is the server's child: to be reaped when the
- * pidfd polls readable.
+ * begun and is dead by now. It is the server's child and must be reaped.
  * `step` names what was being done ("request", "handle", "queue", "pool",
  * "clone", "idmap", "cgroup", "mount", "root", "lockdown", "exec", "ready",
  * "timeout", ...), `text` is one sentence that says what to do. */

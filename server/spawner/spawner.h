@@ -232,6 +232,7 @@ struct spawner_vm {
 	int oom_tries;
 	unsigned missing;
 	uint8_t enforced[8];
+	struct spawner_fault fault; /* why the creation failed */
 	struct spawner_watch setup, pidfd, oom;
 	struct cg_vm cg;
 };

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PACKETS_TURN 64
@@ -316,6 +317,15 @@ answer_len(const uint8_t *pk, uint32_t op)
 	}
 }
 
+/* A pid 1 that was begun and has died of its creation: our child. */
+static void
+reap_unborn(int pidfd)
+{
+	siginfo_t si;
+
+	(void)waitid(P_PIDFD, (id_t)pidfd, &si, WEXITED | WNOHANG | __WALL);
+}
+
 /* 0 = the spawner broke its protocol: nothing it says can be relied on. */
 static int
 on_answer(struct native *nt, const struct spawner_msg *h, int fds[2], int nfds)
@@ -333,6 +343,8 @@ on_answer(struct native *nt, const struct spawner_msg *h, int fds[2], int nfds)
 	if ((h->op == SPAWNER_CREATED) != (nfds == 2))
 		return 0;
 	memcpy(&u, nt->packet, h->len);
+	if (h->op == SPAWNER_FAILED && nfds == 1)
+		reap_unborn(fds[0]);
 	if (h->op == SPAWNER_FAILED)
 		on_failed(nt, rq, &u.failed);
 	else if (h->op == SPAWNER_CREATED && rq->op == SPAWNER_CREATE)
