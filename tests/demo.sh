@@ -61,6 +61,7 @@ waitfor() { # waitfor SECONDS COMMAND...: until it succeeds
 		[ $SECONDS -lt $t ] || return 1
 		read -rt 0.05 <> <(:)
 	done
+	return 0 # not the status of read
 }
 pending() { [ -n "$(sluice permissions "$S")" ]; }
 request() { sluice --json permissions "$S" | sed -n 's/.*"request": *\([0-9]*\).*/\1/p' | head -1; }
