@@ -103,6 +103,7 @@ waitfor 30 ticks || die "nothing streamed"
 say "7. ...and the server is killed with SIGKILL in the middle of it."
 kill -9 "$server"
 wait "$server" 2>/dev/null
+kill $viewer $prompt # they would wait for it to come back
 wait $viewer $prompt 2>/dev/null
 server=
 gone() { [ "$(leftovers)" = 0 ]; }

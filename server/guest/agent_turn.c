@@ -237,9 +237,10 @@ command_of(const struct sli_json *prompt)
 	sli_buf_init(&b, AGENT_LINE_MAX);
 	for (size_t i = 0; i < sli_json_len(prompt); i++) {
 		const struct sli_json *blk = sli_json_at(prompt, i);
+		const struct sli_json *mark =
+		    sli_json_get(sli_json_get(blk, "_meta"), "sluice");
 		struct sli_slice t;
-		if (sli_json_get(
-			sli_json_get(blk, "_meta"), "sluice/context") ||
+		if (sli_json_get(mark, "preamble") ||
 		    !sli_json_str(sli_json_get(blk, "text"), &t))
 			continue;
 		if (memchr(t.p, 0, t.n) ||
