@@ -30,6 +30,7 @@ struct server {
 	struct conns *conns;
 	struct loop_fd signals;
 	struct loop_timer last;
+	int64_t grace_until_ms;
 	struct svc_agent agents[CONFIG_AGENTS_MAX]; /* the service borrows it */
 	int sigfd;
 	int stopping; /* 0 runs, 1 draining, 2 closing connections */
@@ -54,10 +55,16 @@ close_now(struct server *s)
 	conns_close(s->conns, all_closed, s);
 }
 
+/* Clients get a moment to read what ended; it is over when none is left. */
 static void
-grace_over(struct loop_timer *t)
+look_again(struct loop_timer *t)
 {
-	close_now(SLI_CONTAINER_OF(t, struct server, last));
+	struct server *s = SLI_CONTAINER_OF(t, struct server, last);
+	if (conns_count(s->conns) == 0 ||
+	    loop_now_ms(s->loop) >= s->grace_until_ms)
+		close_now(s);
+	else
+		loop_timer_after(s->loop, t, 20);
 }
 
 /* Turns have ended and their ends are stored: let clients read them. */
@@ -68,7 +75,8 @@ drained(void *ctx)
 	if (s->stopping == 2)
 		return;
 	conns_drain(s->conns, CONN_GRACE_MS);
-	loop_timer_after(s->loop, &s->last, CONN_GRACE_MS);
+	s->grace_until_ms = loop_now_ms(s->loop) + CONN_GRACE_MS;
+	loop_timer_after(s->loop, &s->last, 0);
 }
 
 static void
@@ -210,7 +218,7 @@ server_run(const struct config *cfg, const struct helpers *h)
 		e = ei.code;
 		goto out;
 	}
-	loop_timer_init(&s.last, grace_over);
+	loop_timer_init(&s.last, look_again);
 	e = watch_signals(&s, &ei);
 	if (e == SLI_OK)
 		e = start_service(&s, h, boot_id, &ei);

@@ -25,8 +25,7 @@ struct running {
 static struct acp_session *
 find(const struct starting *st)
 {
-	struct sli_principal self = svc_self(st->tenant);
-	return acp_find(st->svc->acp, &self, st->session);
+	return svc_session_acp(st->svc, st->session);
 }
 
 static void
@@ -148,6 +147,7 @@ do_spawn(void *ctx, struct acp_session *s, uint32_t generation)
 	struct sli_errinfo ei = {0};
 	struct vm *vm = vm_find(svc->vms, &self, u->vm);
 	struct starting *st = sli_zalloc(sizeof(*st));
+	u->acp = s;
 	if (!st) {
 		(void)sli_fail(&ei, SLI_E_NOMEM, 0, "agent", "out of memory");
 	} else if (!vm) {

@@ -107,7 +107,9 @@ load_one(struct svc *svc, const struct store_session_row *row,
 		ei) != SLI_OK &&
 	    svc_acp_limits(svc, NULL, 0, &o.limits, ei) != SLI_OK)
 		return ei->code;
-	return acp_session_open(svc->acp, &o, &s, ei);
+	enum sli_err e = acp_session_open(svc->acp, &o, &s, ei);
+	u->acp = s;
+	return e;
 }
 
 static void

@@ -37,6 +37,7 @@ struct svc_session {
 	char vm[SLI_ID_MAX];
 	uint64_t tenant;
 	Sluice__V1__SessionOpenRequest *open; /* owned; protobuf-c heap */
+	struct acp_session *acp; /* from its first word to the end of purge */
 	uint32_t pid;        /* of the agent in its VM; 0 = none */
 	uint32_t generation; /* that pid belongs to */
 	uint32_t unwanted;   /* generations up to this were killed */
@@ -46,7 +47,8 @@ struct svc_session {
 SLI_MUST struct svc_session *svc_session_new(struct svc *svc, const char *id,
     uint64_t tenant, struct sli_slice open_req, struct sli_errinfo *ei);
 void svc_session_free(struct svc_session *u);
-/* By id, whoever's it is: for the server's own use. */
+/* By id, whoever's it is and also while it is being deleted: for the server's
+ * own use. */
 struct acp_session *svc_session_acp(struct svc *svc, const char *id);
 
 /* The principal by which the server itself looks at a tenant's objects. */

@@ -54,10 +54,7 @@ struct acp_session *
 svc_session_acp(struct svc *svc, const char *id)
 {
 	struct svc_session *u = sli_map_get(svc->sessions, sli_slice_str(id));
-	if (!u)
-		return NULL;
-	struct sli_principal self = svc_self(u->tenant);
-	return acp_find(svc->acp, &self, id);
+	return u ? u->acp : NULL;
 }
 
 enum sli_err

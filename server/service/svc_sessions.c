@@ -202,7 +202,9 @@ open_engine(const struct opening *op, struct acp_session **ret_s,
 	};
 	sli_strlcpy(o.id, u->id, sizeof(o.id));
 	sli_strlcpy(o.vm, u->vm, sizeof(o.vm));
-	return acp_session_open(op->svc->acp, &o, ret_s, ei);
+	enum sli_err e = acp_session_open(op->svc->acp, &o, ret_s, ei);
+	u->acp = *ret_s;
+	return e;
 }
 
 static void
