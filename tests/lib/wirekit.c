@@ -354,6 +354,13 @@ kit_log_is(struct kit *k, const char *want)
 	sli_buf_reset(&k->log);
 }
 
+int
+kit_log_has(struct kit *k, const char *part)
+{
+	return memmem(sli_buf_data(&k->log), sli_buf_len(&k->log), part,
+		   strlen(part)) != NULL;
+}
+
 uint32_t
 kit_make_call(struct kit *k, uint32_t method, int end)
 {

@@ -70,6 +70,8 @@ void kit_expect_none(struct kit *k);
 uint64_t kit_drain(struct kit *k, uint32_t sid);
 /* The log since last time must read so ("" = nothing happened). */
 void kit_log_is(struct kit *k, const char *want);
+/* Does the log hold it? Leaves the log. */
+int kit_log_has(struct kit *k, const char *part);
 
 /* Client under test: start a call; the CALL frame is consumed. */
 uint32_t kit_make_call(struct kit *k, uint32_t method, int end);

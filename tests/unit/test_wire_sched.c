@@ -294,16 +294,13 @@ does_not_read(void **state)
 	assert_int_equal(st.calls_held, 3);
 	/* it reads: everything comes in order */
 	(void)kit_drain(&k, 0);
-	sli_buf_consume(&k.log,
-	    (size_t)(strstr((const char *)k.log.mem + k.log.pos, "call:23") -
-		     ((const char *)k.log.mem + k.log.pos)));
 	assert_int_equal(sli_mux_result(k.m, 23, 0, none, none), SLI_OK);
 	assert_int_equal(sli_mux_result(k.m, 24, 0, none, none), SLI_OK);
 	(void)kit_drain(&k, 0);
-	assert_non_null(strstr((const char *)k.log.mem + k.log.pos,
+	assert_true(kit_log_has(&k,
 	    "call:23 m7 'q';stop:23 CANCELED;data:23 0+100;data:23 100+50;"
 	    "end:23;call:24 m7 'r' end;"));
-	assert_null(strstr((const char *)k.log.mem + k.log.pos, "25"));
+	assert_false(kit_log_has(&k, ":25"));
 	kit_fini(&k);
 
 	/* 64 handlers answer at once what nobody reads */
