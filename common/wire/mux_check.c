@@ -64,7 +64,7 @@ check_place(const struct sli_mux *m, const struct sli_stream *s)
 		SLI_ASSERT(!sli_list_empty(&s->sched));
 		break;
 	}
-	SLI_ASSERT((s->need != 0) == !sli_list_empty(&s->ctl));
+	SLI_ASSERT(s->need == 0 || !sli_list_empty(&s->ctl));
 	SLI_ASSERT((s->held != NULL) == !sli_list_empty(&s->held_node));
 	SLI_ASSERT(s->dying == !sli_list_empty(&s->gone));
 }

@@ -101,7 +101,8 @@ sli_mux_on_reset(
 	 * really ended the stream counts. */
 	if (s->tx_state == SLI_TX_STOPPED && !s->handler)
 		sli_mux_need(m, s, SLI_NEED_RESET);
-	SLI_TELL(m, s, reset, f->aux16);
+	if (s->handler || !SLI_IS_SERVER(m))
+		SLI_TELL(m, s, reset, f->aux16);
 	s->muted = 1;
 	sli_mux_settle(m, s);
 	return SLI_OK;
