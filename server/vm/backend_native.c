@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "vm/fd_reserve.h"
 #include "vm/vm_backend.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@
 
 #define PACKETS_TURN 64
 #define NOGROUP      65534u
+#define CREATED_FDS  2
 
 /* One request that waits to be sent or answered. */
 struct request {
@@ -39,6 +41,7 @@ struct native {
 	int hello; /* HELLO has come */
 	struct sli_ids *requests;
 	struct sli_list queue;
+	struct fd_reserve reserve; /* CREATED_FDS for each CREATE */
 	const struct vm_backend_sink *sink;
 	void *ctx;
 	uint8_t packet[SPAWNER_MSG_MAX];
@@ -53,6 +56,8 @@ native(struct vm_backend *b)
 static void
 request_free(struct native *nt, struct request *rq)
 {
+	if (rq->op == SPAWNER_CREATE)
+		fd_reserve_drop(&nt->reserve, CREATED_FDS);
 	sli_ids_del(nt->requests, rq->id);
 	sli_list_del(&rq->node);
 	sli_free(rq);
@@ -177,9 +182,14 @@ native_create(struct vm_backend *b, uint64_t key, const struct vm_spec *spec,
 	if (n > SPAWNER_MSG_MAX || spec->nmounts > SPAWNER_MOUNTS_MAX)
 		return sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "vm.spawner",
 		    "the mounts of this VM are too many or too long");
+	if (fd_reserve_add(&nt->reserve, nt->fd, CREATED_FDS) != SLI_OK)
+		return sli_fail(ei, SLI_E_UNAVAILABLE, EMFILE, "vm.spawner",
+		    "the server has no descriptors left for a VM");
 	rq = request_new(nt, SPAWNER_CREATE, n, ei);
-	if (!rq)
+	if (!rq) {
+		fd_reserve_drop(&nt->reserve, CREATED_FDS);
 		return SLI_E_UNAVAILABLE;
+	}
 	rq->key = key;
 	memcpy(&c.h, rq->bytes, sizeof(c.h));
 	c.memory_bytes = sli_limits_get(lim, SLI_L_VM_MEMORY);
@@ -396,12 +406,16 @@ on_socket(struct loop_fd *w, uint32_t events)
 	if (events & EPOLLOUT)
 		flush(nt);
 	for (int i = 0; i < PACKETS_TURN && nt->fd != -1; i++) {
-		int fds[2] = {-1, -1}, nfds = 0, ok;
-		long n = sli_fd_recv(
-		    nt->fd, nt->packet, sizeof(nt->packet), fds, 2, &nfds);
+		int fds[CREATED_FDS] = {-1, -1}, nfds = 0, ok;
+		long n;
 
-		if (n < 0 && errno == EAGAIN)
+		fd_reserve_open(&nt->reserve, CREATED_FDS);
+		n = sli_fd_recv(nt->fd, nt->packet, sizeof(nt->packet), fds,
+		    CREATED_FDS, &nfds);
+		if (n < 0 && errno == EAGAIN) {
+			fd_reserve_shut(&nt->reserve, nt->fd);
 			return;
+		}
 		if (n <= 0) {
 			lost(nt, n < 0 ? errno : 0,
 			    "the spawner has ended; all VMs are gone with it");
@@ -414,6 +428,7 @@ on_socket(struct loop_fd *w, uint32_t events)
 			lost(nt, 0, "the spawner broke its protocol");
 			return;
 		}
+		fd_reserve_shut(&nt->reserve, nt->fd);
 	}
 }
 
@@ -429,6 +444,7 @@ native_free(struct vm_backend *b)
 			request_free(nt, rq);
 		sli_ids_free(nt->requests);
 	}
+	fd_reserve_fini(&nt->reserve);
 	loop_fd_del(&nt->w);
 	sli_fd_close(&nt->fd);
 	sli_free(nt);
@@ -458,7 +474,10 @@ backend_native_new(struct loop *l, int fd, unsigned max_requests,
 	nt->w = (struct loop_fd)LOOP_FD_INIT;
 	sli_list_init(&nt->queue);
 	nt->requests = sli_ids_new(max_requests);
-	if (!nt->requests || sli_fd_nonblock(fd, NULL) != SLI_OK ||
+	if (!nt->requests ||
+	    fd_reserve_init(&nt->reserve, CREATED_FDS * max_requests) !=
+		SLI_OK ||
+	    sli_fd_nonblock(fd, NULL) != SLI_OK ||
 	    loop_fd_add(l, &nt->w, fd, EPOLLIN, on_socket) != SLI_OK) {
 		native_free(&nt->b);
 		return NULL;

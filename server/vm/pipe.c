@@ -63,11 +63,12 @@ enlarge(struct proc_pipe *pp, size_t got)
 	}
 	if (++pp->full < 2 || e->pipe_bytes + PIPE_BIG > PIPE_BUDGET)
 		return;
-	pp->full = 0;
-	if (fcntl(pp->fd, F_SETPIPE_SZ, (int)PIPE_BIG) > 0) {
+	/* Refused once, refused for good: there is no use in asking again. */
+	if (fcntl(pp->fd, F_SETPIPE_SZ, (int)PIPE_BIG) > 0)
 		pp->size = PIPE_BIG;
-		e->pipe_bytes += PIPE_BIG;
-	}
+	else
+		pp->size = 1;
+	e->pipe_bytes += pp->size;
 }
 
 static void

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -304,6 +305,43 @@ out_of_memory_anywhere_is_an_answer(void **state)
 	t_pid1_close(&p);
 }
 
+/* Every descriptor is taken after the request has gone out. */
+static void
+an_answer_always_finds_room_for_its_descriptors(void **state)
+{
+	struct t_vm *t = *state;
+	struct rlimit was, now;
+	struct t_pid1 p;
+	uint64_t req;
+	int taken[4096], n = 0;
+
+	t_vm_create(t, "vm_1");
+	req = t_vm_request(t, SPAWNER_CREATE, NULL, 0);
+	t_vm_made(t, req, &p);
+	assert_return_code(getrlimit(RLIMIT_NOFILE, &was), errno);
+	now = was;
+	now.rlim_cur = 200;
+	assert_return_code(setrlimit(RLIMIT_NOFILE, &now), errno);
+	while ((taken[n] = dup(t->spawner)) >= 0)
+		n++;
+	t_pid1_say(&p, GUEST_READY, 0, GUEST_VERSION, 0);
+	t_vm_until(t, &t->done);
+	assert_non_null(t->vm);
+	assert_int_equal(t->fatals, 0);
+	/* And without any no VM is asked for. */
+	while ((taken[n] = dup(t->spawner)) >= 0)
+		n++;
+	t_vm_create(t, "vm_2");
+	t_vm_until(t, &t->done);
+	assert_null(t->vm);
+	assert_int_equal(t->ei.code, SLI_E_UNAVAILABLE);
+	assert_int_equal(t->ei.sys, EMFILE);
+	while (n > 0)
+		sli_fd_close(&taken[--n]);
+	assert_return_code(setrlimit(RLIMIT_NOFILE, &was), errno);
+	t_pid1_close(&p);
+}
+
 static void
 doctor_and_oom_reach_the_service(void **state)
 {
@@ -343,6 +381,7 @@ main(void)
 	    T(a_stopped_vm_starts_or_says_why_not),
 	    T(losing_a_helper_stops_the_server),
 	    T(out_of_memory_anywhere_is_an_answer),
+	    T(an_answer_always_finds_room_for_its_descriptors),
 	    T(doctor_and_oom_reach_the_service),
 	};
 
