@@ -307,7 +307,7 @@ sluice_call_wait(sluice_client *c, const char *method, const void *req,
 	struct sluice_handler h = {.size = sizeof(h), .on_result = keep_reply};
 	struct reply r = {0};
 	struct sli_errinfo ei;
-	sluice_stream *s;
+	sluice_stream *s = NULL;
 	int e;
 
 	if (c->busy)

@@ -187,52 +187,75 @@ take_key(struct cur *c)
 	return 1;
 }
 
+struct nest {
+	char close[JSON_DEPTH_MAX];
+	size_t depth;
+};
+
+/* At a bracket: 1 when something stands inside, 2 when it is empty (and the
+ * cursor is at its end), 0 on an error. */
+static int
+take_open(struct cur *c, struct nest *n)
+{
+	char close = *c->p == '{' ? '}' : ']';
+
+	if (n->depth == JSON_DEPTH_MAX)
+		return 0;
+	n->close[n->depth++] = close;
+	c->p++;
+	skip_space(c);
+	if (c->p == c->end)
+		return 0;
+	if (*c->p == close)
+		return 2;
+	return close == ']' || take_key(c);
+}
+
+/* Behind a value: closing brackets, then a comma. 1 when the outermost value
+ * has ended, 2 when another follows, 0 on an error. */
+static int
+take_after(struct cur *c, struct nest *n)
+{
+	while (n->depth != 0) {
+		skip_space(c);
+		if (c->p == c->end)
+			return 0;
+		if (*c->p != n->close[n->depth - 1])
+			break;
+		c->p++;
+		n->depth--;
+	}
+	if (n->depth == 0)
+		return 1;
+	if (*c->p++ != ',')
+		return 0;
+	if (n->close[n->depth - 1] == '}' && !take_key(c))
+		return 0;
+	return 2;
+}
+
 /* One value, nested or not. */
 static int
 take_value(struct cur *c)
 {
-	char open[JSON_DEPTH_MAX];
-	size_t depth = 0;
+	struct nest n;
+	int r;
 
+	n.depth = 0;
 	for (;;) {
 		skip_space(c);
 		if (c->p == c->end)
 			return 0;
-		if (*c->p == '{' || *c->p == '[') {
-			char close = *c->p == '{' ? '}' : ']';
-
-			if (depth == JSON_DEPTH_MAX)
-				return 0;
-			open[depth++] = close;
-			c->p++;
-			skip_space(c);
-			if (c->p == c->end)
-				return 0;
-			if (*c->p != close) {
-				if (close == '}' && !take_key(c))
-					return 0;
-				continue;
-			}
-		} else if (!take_scalar(c)) {
-			return 0;
-		}
-		/* A value has ended, or a closing bracket is at hand. */
-		for (;;) {
-			if (depth == 0)
-				return 1;
-			skip_space(c);
-			if (c->p == c->end)
-				return 0;
-			if (*c->p != open[depth - 1])
-				break;
-			c->p++;
-			if (--depth == 0)
-				return 1;
-		}
-		if (*c->p++ != ',')
-			return 0;
-		if (open[depth - 1] == '}' && !take_key(c))
-			return 0;
+		if (*c->p == '{' || *c->p == '[')
+			r = take_open(c, &n);
+		else
+			r = take_scalar(c) ? 2 : 0;
+		if (r == 2)
+			r = take_after(c, &n);
+		else if (r == 1)
+			continue;
+		if (r != 2)
+			return r;
 	}
 }
 

@@ -29,7 +29,7 @@ fill_stdio(void)
 	for (int fd = 0; fd <= 2; fd++) {
 		if (fcntl(fd, F_GETFD) != -1 || errno != EBADF)
 			continue;
-		(void)!open("/dev/null", O_RDONLY);
+		(void)!open("/dev/null", O_RDONLY | O_CLOEXEC);
 	}
 }
 
