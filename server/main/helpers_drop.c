@@ -157,7 +157,7 @@ is_dropped(const struct helpers *h)
 	    d[0].inheritable | d[1].inheritable)
 		return 0;
 	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 &&
-	       prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 && setuid(0) < 0;
+	       prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == SANITIZED && setuid(0) < 0;
 }
 
 enum sli_err
