@@ -13,11 +13,15 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 
-#define RETRY_MS 5 /* unix backlog full: there is no event to wait for */
+/* Unix backlog full: there is no event to wait for. The pause is random, so
+ * that a crowd that was turned away does not come back at once. */
+#define RETRY_MIN_MS 2
+#define RETRY_MAX_MS 15
 
 struct sock_link {
 	struct sli_link link;
@@ -178,6 +182,15 @@ connected(struct sock_link *s)
 		try_write(s);
 }
 
+static int
+retry_pause(void)
+{
+	uint8_t r = 0;
+
+	(void)!getrandom(&r, sizeof(r), GRND_NONBLOCK);
+	return RETRY_MIN_MS + r % (RETRY_MAX_MS - RETRY_MIN_MS + 1);
+}
+
 /* connect(), or again after a full backlog. */
 static enum sli_err
 start(struct sock_link *s, int64_t now_ms)
@@ -195,7 +208,7 @@ start(struct sock_link *s, int64_t now_ms)
 		return SLI_OK;
 	}
 	if (errno == EAGAIN && s->sa.ss_family == AF_UNIX) {
-		s->retry_ms = now_ms + RETRY_MS;
+		s->retry_ms = now_ms + retry_pause();
 		return SLI_OK;
 	}
 	return SLI_E_UNAVAILABLE;
