@@ -155,7 +155,7 @@ static void
 accepted(struct txn *txn, const struct sli_errinfo *ei)
 {
 	const struct sli_errinfo gone = {.code = SLI_E_NOT_FOUND};
-	struct turn *t = txn->ctx;
+	struct turn *t = txn->turn;
 	struct acp_session *s = t->s;
 
 	if (ei->code != SLI_OK || s->deleting) {
@@ -163,7 +163,6 @@ accepted(struct txn *txn, const struct sli_errinfo *ei)
 		s->nqueue--;
 		turn_set(t, TURN_OVER);
 		tell_waiters(t, ei->code == SLI_OK ? &gone : ei);
-		turn_unref(t); /* the queue's */
 		turn_unref(t);
 		return;
 	}
@@ -172,7 +171,6 @@ accepted(struct txn *txn, const struct sli_errinfo *ei)
 	tell_waiters(t, ei);
 	if (t->phase == TURN_QUEUED && t->cause != CAUSE_NONE)
 		cancel_queued(t);
-	turn_unref(t);
 	turn_kick(s);
 }
 
@@ -250,7 +248,8 @@ submit(struct acp_session *s, struct turn *t)
 	memcpy(r->ch.prompt_hash, t->hash, sizeof(t->hash));
 	r->ch.deadline_ms = r->ev.at_ms + t->deadline_ms;
 	txn->fail_fast = 1;
-	txn_submit(txn, 1, accepted, t);
+	txn->turn = t;
+	txn_submit(txn, 1, accepted);
 }
 
 void

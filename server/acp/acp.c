@@ -22,6 +22,7 @@ acp_new(struct loop *l, const struct acp_sink *sink, void *ctx)
 	a->loop = l;
 	a->sink = sink;
 	a->ctx = ctx;
+	sli_list_init(&a->readings);
 	a->by_id = sli_map_new();
 	a->all =
 	    sli_ids_new((uint32_t)sli_limit_info(SLI_L_ACP_MAX_SESSIONS)->max);
@@ -102,8 +103,11 @@ acp_free(struct acp *a)
 
 	if (!a)
 		return;
+	transcript_orphan(a);
 	while (a->all && (s = sli_ids_next(a->all, &pos)) != NULL) {
 		session_unlist(s);
+		if (s->purge)
+			*s->purge = NULL;
 		agent_free(s->ag);
 		session_free(s);
 	}
@@ -205,6 +209,8 @@ acp_find(struct acp *a, const struct sli_principal *p, const char *id)
 {
 	struct acp_session *s = sli_map_get(a->by_id, sli_slice_str(id));
 
+	/* One that is being deleted is found until it is gone: the service
+	 * must be able to tell it that its agent has ended. */
 	return s && sli_principal_sees(p, s->owner.tenant) ? s : NULL;
 }
 
@@ -308,7 +314,7 @@ keep_snapshot(
 	r->ev.at_ms = at_ms;
 	r->ev.superseded = superseded;
 	txn_body(t, r, line);
-	txn_submit(t, 0, NULL, NULL);
+	txn_submit(t, 0, NULL);
 	volume_add(s, line.n, sli_slice_str("tool_call_update"),
 	    sli_slice_of(s->sup.call, s->sup.call_n));
 }

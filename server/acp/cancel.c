@@ -48,7 +48,7 @@ tell_agent(struct turn *turn)
 	say_cancel(s, t, flags);
 	if (s->state == SLI_SS_WAITING_PERMISSION)
 		session_set(s, SLI_SS_RUNNING, "", "", t);
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 	loop_timer_after(s->a->loop, &s->grace_timer,
 	    (int64_t)limit(s, SLI_L_ACP_CANCEL_GRACE));
 }
@@ -61,7 +61,7 @@ cancel_queued(struct turn *turn)
 
 	turn_end(turn, t, cancel_outcome(turn), "not_started",
 	    sli_slice_of(NULL, 0));
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 	turn_kick(s);
 }
 
@@ -147,7 +147,7 @@ cancel_budget(struct acp_session *s, enum sli_limit l, uint64_t used)
 	sli_jw_kcstr(&b.w, "text",
 	    "the agent sent too much; further updates are not stored");
 	body_put(&b, t, r);
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 	s->discard = 1;
 	if (s->active)
 		cancel_turn(s->active, CAUSE_BUDGET);

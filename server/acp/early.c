@@ -21,7 +21,7 @@ early_add(struct agent *g, const struct line *ln)
 	if (!e) {
 		t = txn_new(s);
 		route_stray(g, t, "an update too early to be sorted", ln);
-		txn_submit(t, 0, NULL, NULL);
+		txn_submit(t, 0, NULL);
 		return;
 	}
 	memset(e, 0, sizeof(*e));

@@ -22,7 +22,8 @@ struct acp {
 	void *ctx;
 	struct sli_map *by_id;
 	struct sli_ids *all;
-	uint8_t *chunk; /* what is read goes here first */
+	uint8_t *chunk;           /* what is read goes here first */
+	struct sli_list readings; /* transcripts being read */
 	int draining;
 	unsigned busy; /* turns accepted and not ended */
 };
@@ -218,6 +219,7 @@ struct acp_session {
 	int had_turns; /* there is context to give back */
 	int deleting;
 	struct done_waiter *on_unload, *on_delete;
+	struct acp_session **purge; /* what the purge under way answers to */
 
 	struct agent *ag;
 	int want_open; /* start an agent when the old one is gone */
@@ -351,6 +353,8 @@ void early_drop(struct agent *g);
  * none; `cut` when older text was left out. */
 typedef void transcript_fn(struct agent *g, struct sli_slice text, int cut);
 void transcript_read(struct agent *g, size_t budget, transcript_fn *fn);
+/* acp_free: what is still being read is for nobody. */
+void transcript_orphan(struct acp *a);
 
 /* turn.c: the one setter of turn.phase. */
 void turn_set(struct turn *t, enum turn_phase to);

@@ -140,7 +140,7 @@ exit_told(struct acp_session *s, struct agent *g)
 	s->crashed = !g->ending;
 	s->broken[0] = '\0';
 	if (t->n)
-		txn_submit(t, 1, NULL, NULL);
+		txn_submit(t, 1, NULL);
 	else
 		txn_free(t);
 }

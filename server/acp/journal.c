@@ -74,8 +74,10 @@ txn_free(struct txn *t)
 		sli_free(SLI_LIST_ENTRY(it, struct owned, node));
 	sli_list_for_each_safe (it, tmp, &t->outs)
 		sli_free(SLI_LIST_ENTRY(it, struct out, node));
+	turn_unref(t->turn);
+	perm_unref(t->perm);
 	sli_free(t->recs);
-	if (t == &t->s->journal.spare)
+	if (t->s && t == &t->s->journal.spare)
 		t->s->journal.spare_used = 0;
 	else
 		sli_free(t);
@@ -295,8 +297,13 @@ answered(void *ctx, uint64_t first_seq, const struct sli_errinfo *ei)
 {
 	struct txn *t = ctx;
 	struct acp_session *s = t->s;
-	struct journal *j = &s->journal;
+	struct journal *j;
 
+	if (!s) { /* acp_free did not wait for it */
+		txn_free(t);
+		return;
+	}
+	j = &s->journal;
 	if (ei->code == SLI_E_STORAGE_FULL && !t->fail_fast && !s->deleting) {
 		t->submitted = 0;
 		j->waiting += t->bytes;
@@ -347,7 +354,7 @@ retry(struct loop_timer *timer)
 }
 
 void
-txn_submit(struct txn *t, int barrier, txn_fn *done, void *ctx)
+txn_submit(struct txn *t, int barrier, txn_fn *done)
 {
 	struct acp_session *s = t->s;
 	struct journal *j = &s->journal;
@@ -355,7 +362,6 @@ txn_submit(struct txn *t, int barrier, txn_fn *done, void *ctx)
 
 	t->barrier = barrier;
 	t->done = done;
-	t->ctx = ctx;
 	if (t->oom) {
 		sli_fail(&ei, SLI_E_NOMEM, 0, "acp.journal", "no memory");
 		if (!t->fail_fast)
@@ -381,6 +387,10 @@ journal_fini(struct acp_session *s)
 		struct txn *t = SLI_LIST_ENTRY(j->txns.next, struct txn, node);
 
 		sli_list_del(&t->node);
-		txn_free(t);
+		/* the sink still has it, and will answer */
+		if (t->submitted)
+			t->s = NULL;
+		else
+			txn_free(t);
 	}
 }

@@ -13,6 +13,8 @@
 
 struct acp_session;
 struct out;
+struct perm;
+struct turn;
 struct txn;
 
 /* Committed (ei->code OK), or given up. Called from inside txn_submit only
@@ -34,7 +36,8 @@ struct txn {
 	int oom;       /* something is missing: it must not be committed */
 	int submitted;
 	txn_fn *done;
-	void *ctx;
+	struct turn *turn; /* what it is about; the txn's reference */
+	struct perm *perm;
 };
 
 struct journal {
@@ -71,7 +74,7 @@ uint64_t txn_seq(const struct txn *t, unsigned i);
 /* A line that leaves after COMMIT; o is taken. */
 void txn_out(struct txn *t, struct out *o);
 /* Handed over; t is the journal's. */
-void txn_submit(struct txn *t, int barrier, txn_fn *done, void *ctx);
+void txn_submit(struct txn *t, int barrier, txn_fn *done);
 
 /* A small JSON object as a body. body_put frees it. */
 struct body {

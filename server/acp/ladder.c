@@ -140,6 +140,6 @@ ladder_ready(struct agent *g, const struct line *ln)
 	early_flush(g, t);
 	(void)route_store(s, ln, t, SLI_EV_AGENT);
 	session_set(s, SLI_SS_IDLE, "", "", t);
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 	turn_kick(s);
 }

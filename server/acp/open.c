@@ -68,7 +68,7 @@ open_step(struct agent *g, enum step step)
 	(void)step_event(g, t, NULL);
 	if (step != STEP_SPAWN && step != STEP_READ)
 		say_handshake(g, t, step);
-	txn_submit(t, step == STEP_SPAWN, NULL, NULL);
+	txn_submit(t, step == STEP_SPAWN, NULL);
 }
 
 /* --- starting ------------------------------------------------------------*/
@@ -116,7 +116,7 @@ open_begin(struct acp_session *s, int no_native)
 		fail(s, t, "restart_budget",
 		    "the agent exited too often in the last hour "
 		    "(acp.restarts_per_hour)");
-		txn_submit(t, 1, NULL, NULL);
+		txn_submit(t, 1, NULL);
 		return;
 	}
 	s->generation++;
@@ -124,12 +124,12 @@ open_begin(struct acp_session *s, int no_native)
 	s->ag = agent_new(s);
 	if (!s->ag) {
 		fail(s, t, "out_of_memory", "no memory for the agent");
-		txn_submit(t, 1, NULL, NULL);
+		txn_submit(t, 1, NULL);
 		return;
 	}
 	s->ag->no_native = no_native;
 	session_set(s, SLI_SS_OPENING, "", "", t);
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 	open_step(s->ag, STEP_SPAWN);
 	a->sink->spawn(a->ctx, s, s->generation);
 }
@@ -149,7 +149,7 @@ give_up(
     struct agent *g, struct txn *t, const char *reason_code, const char *reason)
 {
 	open_failed(g, t, reason_code, reason);
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 	agent_kill(g);
 }
 
@@ -165,7 +165,7 @@ open_refused(struct agent *g, const struct sli_errinfo *ei)
 	t = txn_new(s);
 	open_failed(g, t, *ei->reason ? ei->reason : "spawn_failed",
 	    sli_errinfo_str(ei, text, sizeof(text)));
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 }
 
 void
@@ -189,7 +189,7 @@ open_timeout(struct agent *g)
 	if (g->step == STEP_LOAD || g->step == STEP_RESUME) {
 		/* who knows what it is doing: take a fresh process */
 		ladder_failed(g, t, text);
-		txn_submit(t, 1, NULL, NULL);
+		txn_submit(t, 1, NULL);
 		g->told = 1;
 		s->want_open = 1;
 		s->no_native = 1;
@@ -246,7 +246,7 @@ answered_badly(struct agent *g, const struct line *ln)
 		return;
 	}
 	ladder_failed(g, t, text);
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 	ladder_start(g);
 }
 
@@ -263,7 +263,7 @@ initialized(struct agent *g, const struct line *ln)
 	}
 	g->can_load = e->can_load && !g->no_native;
 	g->can_resume = e->can_resume && !g->no_native;
-	txn_submit(t, 0, NULL, NULL);
+	txn_submit(t, 0, NULL);
 	ladder_start(g);
 }
 

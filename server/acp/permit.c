@@ -159,7 +159,7 @@ permit_drop(struct perm *p, enum perm_phase to)
 
 	resolve(p, t, to, "", 1, 0);
 	running_again(s, t);
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 }
 
 static void
@@ -226,13 +226,13 @@ delivered(struct perm *p)
 	r->ch.what = SLI_CH_PERM_SET;
 	r->ch.request = p->request;
 	r->ch.perm_state = SLI_PS_DELIVERED;
-	txn_submit(t, 0, NULL, NULL);
+	txn_submit(t, 0, NULL);
 }
 
 static void
 answered(struct txn *t, const struct sli_errinfo *ei)
 {
-	struct perm *p = t->ctx;
+	struct perm *p = t->perm;
 
 	if (ei->code == SLI_OK) {
 		perm_set(p, PERM_ANSWERED);
@@ -240,7 +240,6 @@ answered(struct txn *t, const struct sli_errinfo *ei)
 			delivered(p);
 	}
 	tell_waiters(p, ei);
-	perm_unref(p);
 }
 
 void
@@ -266,9 +265,10 @@ permit_answer(struct perm *p, int chosen, const char *by)
 
 	p->chosen = chosen;
 	p->refs++;
+	t->perm = p;
 	resolve(p, t, PERM_ANSWERING, by, 1, 0);
 	running_again(s, t);
-	txn_submit(t, 1, answered, p);
+	txn_submit(t, 1, answered);
 }
 
 int

@@ -146,14 +146,18 @@ allow_option(const struct perm *p)
 static void
 asked(struct txn *t, const struct sli_errinfo *ei)
 {
-	struct perm *p = t->ctx;
+	struct perm *p = t->perm;
 	struct acp_session *s = p->s;
 
+	if (s->deleting)
+		return;
 	if (ei->code != SLI_OK) {
-		/* Not stored is not shown; the store is failing anyway. */
-		if (p->phase == PERM_ASKING && !s->deleting)
-			session_break(s, "store_failed");
-	} else if (!s->deleting) {
+		/* Not stored is not shown. */
+		sli_list_del(&p->node);
+		s->nperms--;
+		perm_unref(p);
+		session_break(s, "store_failed");
+	} else {
 		p->request = txn_seq(t, p->rec);
 		perm_set(p, PERM_PENDING);
 		if (p->withdrawn)
@@ -165,7 +169,6 @@ asked(struct txn *t, const struct sli_errinfo *ei)
 		else
 			permit_timer(s);
 	}
-	perm_unref(p);
 }
 
 static void
@@ -271,7 +274,7 @@ permit_asked(struct acp_session *s, const struct line *ln)
 			    "the options cannot be read", SAY_OPTIONAL);
 	}
 	if (!p) {
-		txn_submit(t, 0, NULL, NULL);
+		txn_submit(t, 0, NULL);
 		return;
 	}
 	pending_event(p, t);
@@ -279,7 +282,8 @@ permit_asked(struct acp_session *s, const struct line *ln)
 	s->nperms++;
 	if (s->state == SLI_SS_RUNNING)
 		session_set(s, SLI_SS_WAITING_PERMISSION, "", "", t);
-	txn_submit(t, 1, asked, p);
+	t->perm = p;
+	txn_submit(t, 1, asked);
 }
 
 /* --- for the service -----------------------------------------------------*/

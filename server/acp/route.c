@@ -38,7 +38,7 @@ route_over(struct agent *g, uint64_t length)
 	    length > max ? "line too long: it is skipped to its end"
 			 : "a long line could not be stored: it is skipped");
 	body_put(&b, t, r);
-	txn_submit(t, 0, NULL, NULL);
+	txn_submit(t, 0, NULL);
 }
 
 /* How long it was is known now. */
@@ -119,7 +119,7 @@ stray(struct agent *g, const char *text, const struct line *ln)
 
 	route_stray(g, t, text, ln);
 	if (t->n || t->oom)
-		txn_submit(t, 0, NULL, NULL);
+		txn_submit(t, 0, NULL);
 	else
 		txn_free(t);
 }
@@ -136,7 +136,7 @@ noise(struct agent *g, const struct line *ln)
 		say_error(s, t, sli_slice_of(NULL, 0), -32600,
 		    "batches are not part of ACP", SAY_NOW | SAY_OPTIONAL);
 	if (t->n || t->oom)
-		txn_submit(t, 0, NULL, NULL);
+		txn_submit(t, 0, NULL);
 	else
 		txn_free(t);
 }
@@ -148,7 +148,7 @@ plain(struct acp_session *s, const struct line *ln)
 	struct txn *t = txn_new(s);
 
 	(void)route_store(s, ln, t, SLI_EV_AGENT);
-	txn_submit(t, 0, NULL, NULL);
+	txn_submit(t, 0, NULL);
 	volume_add(
 	    s, ln->length, env_slice(&ln->env->method), sli_slice_of(NULL, 0));
 }
@@ -192,7 +192,7 @@ update(struct acp_session *s, const struct line *ln)
 		   !env_is(&e->status, "in_progress"));
 	t = txn_new(s);
 	(void)route_store(s, ln, t, SLI_EV_AGENT);
-	txn_submit(t, edge, NULL, NULL);
+	txn_submit(t, edge, NULL);
 	volume_add(s, ln->length, env_slice(&e->update),
 	    env_slice(e->message_id.n ? &e->message_id : &e->call));
 }
@@ -245,7 +245,7 @@ request(struct agent *g, const struct line *ln)
 	else
 		say_error(s, t, env_slice(&e->id), -32601, "Method not found",
 		    SAY_NOW | SAY_OPTIONAL);
-	txn_submit(t, 0, NULL, NULL);
+	txn_submit(t, 0, NULL);
 	volume_add(s, ln->length, env_slice(&e->method), sli_slice_of(NULL, 0));
 }
 

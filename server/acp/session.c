@@ -131,7 +131,7 @@ acp_recover(struct acp_session *s, const struct acp_left *turns,
 		    "the server was restarted; the next prompt starts the "
 		    "agent again",
 		    t);
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 }
 
 /* --- unload, delete, shutdown --------------------------------------------*/
@@ -167,11 +167,32 @@ told(struct done_waiter **list, const struct sli_errinfo *ei)
 static void
 purged(void *ctx, uint64_t first_seq, const struct sli_errinfo *ei)
 {
-	struct acp_session *s = ctx;
+	struct acp_session **p = ctx, *s = *p;
 
 	(void)first_seq;
+	sli_free(p);
+	if (!s)
+		return;
+	s->purge = NULL;
 	told(&s->on_delete, ei);
 	session_forget(s);
+}
+
+static void
+purge(struct acp_session *s)
+{
+	const struct sli_errinfo oom = {.code = SLI_E_NOMEM};
+	struct acp_session **p = sli_alloc(sizeof(*p));
+
+	if (!p) {
+		/* the row stays; deleting it again will do */
+		told(&s->on_delete, &oom);
+		s->deleting = 1;
+		return;
+	}
+	*p = s;
+	s->purge = p;
+	s->a->sink->purge(s->a->ctx, s, purged, p);
 }
 
 void
@@ -183,7 +204,7 @@ session_settle(struct acp_session *s)
 	if (s->deleting == 1 && !s->ag && journal_idle(s)) {
 		s->deleting = 2;
 		told(&s->on_unload, &ok);
-		s->a->sink->purge(s->a->ctx, s, purged, s);
+		purge(s);
 		return;
 	}
 	if (s->deleting)
@@ -207,12 +228,12 @@ acp_unload(struct acp_session *s, acp_done_fn *fn, void *ctx)
 	struct txn *t;
 
 	loop_assert(s->a->loop);
-	if (!wait_for(&s->on_unload, fn, ctx))
+	if (!wait_for(&s->on_unload, fn, ctx) || s->deleting)
 		return;
 	if (s->nqueue) {
 		t = txn_new(s);
 		turn_fail_queued(s, t, SLI_TO_CANCELED, "unloaded");
-		txn_submit(t, 1, NULL, NULL);
+		txn_submit(t, 1, NULL);
 	}
 	s->want_open = 0;
 	if (s->active)
@@ -224,15 +245,18 @@ void
 acp_delete(struct acp_session *s, acp_done_fn *fn, void *ctx)
 {
 	loop_assert(s->a->loop);
-	if (!wait_for(&s->on_delete, fn, ctx) || s->deleting)
+	if (!wait_for(&s->on_delete, fn, ctx) || s->deleting == 2)
 		return;
+	if (s->deleting) {
+		session_settle(s);
+		return;
+	}
 	SLI_ASSERT(legal[s->state] & B(DELETED));
 	sli_debug("acp", "session", "session=%s %s -> deleted", s->id,
 	    names[s->state]);
 	s->state = s->shown.state = SLI_SS_DELETED;
 	s->deleting = 1;
 	s->want_open = 0;
-	session_unlist(s);
 	permit_forget(s);
 	turn_forget(s);
 	if (s->ag) {
@@ -257,7 +281,7 @@ shut(struct acp_session *s, const char *reason_code)
 		session_set(s, SLI_SS_UNLOADED, reason_code,
 		    "the server was stopped", t);
 	if (t->n)
-		txn_submit(t, 1, NULL, NULL);
+		txn_submit(t, 1, NULL);
 	else
 		txn_free(t);
 	if (s->ag) {

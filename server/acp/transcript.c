@@ -21,7 +21,8 @@ enum role {
 
 /* Names its session by handle: the answer may come when both are gone. */
 struct reading {
-	struct acp *a;
+	struct sli_list node; /* in acp.readings */
+	struct acp *a;        /* NULL = nobody is left */
 	uint64_t handle;
 	uint32_t generation;
 	transcript_fn *fn;
@@ -170,6 +171,7 @@ read_event(
 static void
 reading_free(struct reading *r)
 {
+	sli_list_del(&r->node);
 	jtree_fini(&r->tree);
 	sli_free(r);
 }
@@ -178,7 +180,7 @@ static void
 on_page(void *ctx, const struct acp_page *page, const struct sli_errinfo *ei)
 {
 	struct reading *r = ctx;
-	struct acp_session *s = sli_ids_get(r->a->all, r->handle);
+	struct acp_session *s = r->a ? sli_ids_get(r->a->all, r->handle) : NULL;
 	struct agent *g = s ? s->ag : NULL;
 	unsigned n = ei->code == SLI_OK ? page->n : 0;
 
@@ -214,10 +216,23 @@ transcript_read(struct agent *g, size_t budget, transcript_fn *fn)
 	}
 	memset(r, 0, sizeof(*r));
 	r->a = s->a;
+	sli_list_add_tail(&s->a->readings, &r->node);
 	r->handle = s->handle;
 	r->generation = g->generation;
 	r->fn = fn;
 	r->cap = r->at = budget;
 	jtree_init(&r->tree, NODES_MAX);
 	s->a->sink->page_back(s->a->ctx, s, 0, on_page, r);
+}
+
+void
+transcript_orphan(struct acp *a)
+{
+	while (!sli_list_empty(&a->readings)) {
+		struct reading *r =
+		    SLI_LIST_ENTRY(a->readings.next, struct reading, node);
+
+		sli_list_del(&r->node);
+		r->a = NULL;
+	}
 }

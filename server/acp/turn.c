@@ -185,7 +185,7 @@ turn_forget(struct acp_session *s)
 static void
 started(struct txn *t, const struct sli_errinfo *ei)
 {
-	struct turn *turn = t->ctx;
+	struct turn *turn = t->turn;
 	struct acp_session *s = turn->s;
 
 	if (turn->phase == TURN_STARTING && ei->code == SLI_OK) {
@@ -194,7 +194,6 @@ started(struct txn *t, const struct sli_errinfo *ei)
 	} else if (turn->phase == TURN_STARTING) {
 		session_break(s, "store_failed");
 	}
-	turn_unref(turn);
 }
 
 static void
@@ -224,7 +223,8 @@ start(struct acp_session *s, struct turn *turn)
 	sli_buf_free(&turn->content);
 	sli_buf_free(&s->preamble);
 	turn->refs++;
-	txn_submit(t, 1, started, turn);
+	t->turn = turn;
+	txn_submit(t, 1, started);
 }
 
 void
@@ -285,7 +285,7 @@ turn_answer(struct acp_session *s, const struct line *ln)
 	outcome = outcome_of(turn, ln, &reason, &stop);
 	turn_end(turn, t, outcome, reason, stop);
 	session_set(s, SLI_SS_IDLE, "", "", t);
-	txn_submit(t, 1, NULL, NULL);
+	txn_submit(t, 1, NULL);
 	session_settle(s);
 	turn_kick(s);
 }
