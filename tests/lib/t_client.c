@@ -234,7 +234,7 @@ t_client_step(struct t_client *cl)
 	int64_t now = sli_mono_ms(), next;
 	struct sli_iov v;
 
-	if (!cl->link)
+	if (!cl->link || !sli_sock_process(cl->link, now))
 		return 0;
 	if (!sli_link_sending(cl->link)) {
 		assert_int_equal(
@@ -244,8 +244,6 @@ t_client_step(struct t_client *cl)
 		if (v.n > 0)
 			sli_link_send(cl->link, &v, 1);
 	}
-	if (!sli_sock_process(cl->link, now))
-		return 0;
 	assert_int_equal(sli_mux_tick(cl->mux, now, &next, &ei), SLI_OK);
 	return 1;
 }
