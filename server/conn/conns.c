@@ -62,6 +62,7 @@ conns_new(
 	cs->loop = cfg->loop;
 	cs->limits = *cfg->limits;
 	sli_list_init(&cs->conns);
+	sli_list_init(&cs->done_reap.node);
 	cs->max_conns = connection_cap(&cs->limits);
 	fill_mux_cfg(cs, cfg);
 	rc = auth_init(&cs->auth, cfg, ei);
@@ -145,6 +146,12 @@ conns_close(struct conns *cs, void (*done)(void *ctx), void *ctx)
 	conns_check_done(cs);
 }
 
+static int
+all_gone(const struct conns *cs)
+{
+	return cs->nconns == 0 && cs->nlive == 0 && cs->nrefused == 0;
+}
+
 static void
 on_done(struct loop_reap *r)
 {
@@ -156,8 +163,7 @@ on_done(struct loop_reap *r)
 void
 conns_check_done(struct conns *cs)
 {
-	if (!cs->closing || cs->done_queued || cs->nconns > 0 ||
-	    cs->nlive > 0 || cs->nrefused > 0)
+	if (!cs->closing || cs->done_queued || !all_gone(cs))
 		return;
 	cs->done_queued = 1;
 	loop_reap(cs->loop, &cs->done_reap, on_done);
@@ -170,12 +176,26 @@ conns_remove(struct conns *cs, struct conn *c)
 	cs->nconns--;
 }
 
+static void
+ignore_done(void *ctx)
+{
+	(void)ctx;
+}
+
 void
 conns_free(struct conns *cs)
 {
 	if (!cs)
 		return;
-	SLI_ASSERT(cs->nconns == 0 && cs->nlive == 0);
+	/* A start that failed half-way has listeners that no loop will see
+	 * out; they need a few turns. */
+	if (!all_gone(cs)) {
+		if (!cs->closing)
+			conns_close(cs, ignore_done, NULL);
+		while (!all_gone(cs))
+			loop_turn(cs->loop, 100);
+	}
+	sli_list_del(&cs->done_reap.node);
 	dispatch_free(cs->calls);
 	sli_free(cs);
 }

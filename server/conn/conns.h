@@ -52,7 +52,9 @@ void conns_drain(struct conns *cs, uint32_t grace_ms);
 /* Stop listening and close every connection now; done is called once, from the
  * loop, when nothing is left. Callbacks `gone` of streams come before it. */
 void conns_close(struct conns *cs, void (*done)(void *ctx), void *ctx);
-/* After done. Calls that handlers still owe an end to become stale. */
+/* After done; before it (a start that failed) it closes everything itself and
+ * turns the loop until it is. Calls that handlers still owe an end to become
+ * stale. */
 void conns_free(struct conns *cs);
 
 /* Connections, those in handshake included. */

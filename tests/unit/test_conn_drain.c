@@ -7,6 +7,7 @@
 #include "unit.h"
 
 #include "base/clock.h"
+#include "link/link_nng.h"
 
 #include "sluice/v1/server.pb-c.h"
 
@@ -118,6 +119,61 @@ closed_with_everything_open(void **state)
 		t_client_free(&cl[i]);
 }
 
+/* A start that fails half-way: one address listens, the next cannot. */
+static void
+freed_without_close(void **state)
+{
+	struct t_conn w = {0};
+	struct t_client cl = {0};
+	struct sli_errinfo ei;
+	char url[SLI_URL_MAX];
+
+	(void)state;
+	sli_limits_init(&w.limits);
+	t_conn_start(&w);
+	assert_int_equal(conns_listen(w.conns, conns_url(w.conns, 0, url), &ei),
+	    SLI_E_ALREADY_EXISTS);
+	assert_int_equal(conns_listen(w.conns, "tcp://127.0.0.1:0", &ei),
+	    SLI_E_PERMISSION_DENIED);
+	t_conn_client(&w, &cl);
+	conns_free(w.conns);
+	t_client_free(&cl);
+	sli_link_nng_fini();
+	loop_free(w.loop);
+	t_rmdir(w.dir);
+}
+
+static int
+start_and_free(void *ctx)
+{
+	struct conns_cfg cfg = {.methods = ctx};
+	struct sli_limits limits;
+	struct conns *cs = NULL;
+	struct sli_errinfo ei;
+	enum sli_err rc = SLI_E_NOMEM;
+
+	sli_limits_init(&limits);
+	cfg.limits = &limits;
+	cfg.loop = loop_new(&ei);
+	if (cfg.loop)
+		rc = conns_new(&cfg, &cs, &ei);
+	assert_true(rc == SLI_OK || rc == SLI_E_NOMEM);
+	conns_free(cs);
+	loop_free(cfg.loop);
+	return rc == SLI_OK;
+}
+
+static void
+each_allocation_fails_once(void **state)
+{
+	static struct svc_method methods[] = {
+	    {0, NULL}
+        };
+
+	(void)state;
+	unit_fail_each_alloc(start_and_free, methods);
+}
+
 int
 main(void)
 {
@@ -125,6 +181,8 @@ main(void)
 	    cmocka_unit_test(what_runs_may_end),
 	    cmocka_unit_test(what_does_not_end_is_cut),
 	    cmocka_unit_test(closed_with_everything_open),
+	    cmocka_unit_test(freed_without_close),
+	    cmocka_unit_test(each_allocation_fails_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
