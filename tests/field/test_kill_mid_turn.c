@@ -45,6 +45,9 @@ one_round(struct world *w, unsigned round, unsigned rnd)
 	    w, NULL, NULL, (const char *const[]){"prompt", s, "go", NULL});
 	world_rest(100 + (int)(rnd % 400));
 	world_kill(w);
+	/* They would wait for the server to come back. */
+	(void)kill(seer, SIGKILL);
+	(void)kill(prompt, SIGKILL);
 	(void)world_wait_bg(w, seer, 10000);
 	assert_int_not_equal(world_wait_bg(w, prompt, 10000), 0);
 
