@@ -10,6 +10,7 @@
 #include "opener/opener.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -354,6 +355,14 @@ request(const union opener_packet *m, long len)
 	feed(vm);
 }
 
+static int
+server_left(void)
+{
+	struct pollfd pf = {.fd = o.server, .events = POLLRDHUP};
+
+	return poll(&pf, 1, 0) > 0;
+}
+
 /* 0 when the server has gone. */
 static int
 read_server(void)
@@ -374,7 +383,8 @@ read_server(void)
 			refuse(0, EBADMSG, "request");
 			continue;
 		}
-		if (n <= 0)
+		/* An empty packet reads like the end. */
+		if (n < 0 || (n == 0 && server_left()))
 			return 0;
 		request(&m, n);
 	}

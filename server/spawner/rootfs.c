@@ -61,6 +61,24 @@ clone_tree(const char *path, uint64_t attrs, unsigned flags)
 	return t;
 }
 
+/* An ordinary user's mount is cloned here, by its path: it must still be what
+ * the spawner has looked at. */
+static int
+clone_checked(const struct spawner_mount *m, uint64_t attrs)
+{
+	struct stat st;
+	int t;
+
+	t = clone_tree(m->source, attrs, AT_RECURSIVE);
+	if (t < 0)
+		return -1;
+	if (fstat(t, &st) == 0 && st.st_dev == m->dev && st.st_ino == m->ino)
+		return t;
+	(void)close(t);
+	errno = ESTALE;
+	return -1;
+}
+
 static int
 attach(int tree, const char *path)
 {
@@ -98,8 +116,7 @@ take_trees(
 	for (i = 0; i < p->nmounts; i++) {
 		t->mount[i] = p->mounts[i].tree;
 		if (t->mount[i] < 0)
-			t->mount[i] =
-			    clone_tree(p->mounts[i].source, ro, AT_RECURSIVE);
+			t->mount[i] = clone_checked(&p->mounts[i], ro);
 		if (t->mount[i] < 0)
 			return spawner_fail(f, errno, "mount",
 			    "%s cannot be mounted", p->mounts[i].source);

@@ -170,6 +170,14 @@ serve_opener(struct spawner *s, uint64_t handle, const int *fds)
 
 /* --- from the server ------------------------------------------------------*/
 
+static int
+server_left(const struct spawner *s)
+{
+	struct pollfd pf = {.fd = s->server, .events = POLLRDHUP};
+
+	return poll(&pf, 1, 0) > 0;
+}
+
 static void
 read_requests(struct spawner *s)
 {
@@ -194,7 +202,8 @@ read_requests(struct spawner *s)
 			request_handle(s, m.b, 0);
 			continue;
 		}
-		if (n <= 0) {
+		/* An empty packet reads like the end. */
+		if (n < 0 || (n == 0 && server_left(s))) {
 			life_stop(s);
 			return;
 		}
@@ -220,10 +229,8 @@ on_server(struct spawner *s, uint32_t events)
 static void
 on_opener(struct spawner *s)
 {
-	struct pollfd pf = {.fd = s->server, .events = POLLRDHUP};
-
 	/* Both end with the server. */
-	if (s->stopping || poll(&pf, 1, 0) > 0) {
+	if (s->stopping || server_left(s)) {
 		if (!s->stopping)
 			life_stop(s);
 		return;

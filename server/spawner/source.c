@@ -139,7 +139,7 @@ allowed(const struct spawner_conf *c, const char *path)
 
 static int
 check_opened(const struct spawner_conf *c, int fd, const char *source,
-    char *ret_path, size_t cap, int *ret_is_dir, struct spawner_fault *f)
+    char *ret_path, size_t cap, struct spawner_fault *f)
 {
 	char link[64];
 	struct statfs fs;
@@ -168,7 +168,6 @@ check_opened(const struct spawner_conf *c, int fd, const char *source,
 		if ((long)fs.f_type == kernel_fs[i])
 			return refuse(f, EACCES, source,
 			    "is on a file system of the kernel's own");
-	*ret_is_dir = S_ISDIR(st.st_mode);
 	return 0;
 }
 
@@ -198,10 +197,17 @@ detach(const struct spawner_conf *c, int fd)
 }
 
 static int
-keep(struct spawner_mount *m, int tree, int is_dir, const char *source,
+keep(struct spawner_mount *m, int fd, int tree, const char *source,
     const char *target, struct spawner_fault *f)
 {
-	*m = (struct spawner_mount){.tree = tree, .is_dir = is_dir};
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return refuse(f, errno, source, "cannot be looked at");
+	*m = (struct spawner_mount){.tree = tree,
+	    .is_dir = S_ISDIR(st.st_mode),
+	    .dev = st.st_dev,
+	    .ino = st.st_ino};
 	m->source = sli_strdup(source);
 	m->target = sli_strdup(target);
 	if (m->source && m->target)
@@ -216,7 +222,7 @@ source_take(const struct spawner_conf *c, const struct spawner_create *rq,
     struct spawner_fault *f)
 {
 	char path[SPAWNER_STR_MAX];
-	int fd, tree, is_dir = 0, r = -1;
+	int fd, tree, r = -1;
 
 	if (source[0] != '/')
 		return refuse(f, EINVAL, source, "is not an absolute path");
@@ -228,14 +234,14 @@ source_take(const struct spawner_conf *c, const struct spawner_create *rq,
 	if (fd < 0)
 		return refuse(f, errno, source,
 		    "cannot be opened by the user who asks for it");
-	if (check_opened(c, fd, source, path, sizeof(path), &is_dir, f) < 0)
+	if (check_opened(c, fd, source, path, sizeof(path), f) < 0)
 		goto out;
 	tree = detach(c, fd);
 	if (c->privileged && tree < 0) {
 		refuse(f, errno, source, "cannot be mounted");
 		goto out;
 	}
-	r = keep(ret, tree, is_dir, path, target, f);
+	r = keep(ret, fd, tree, path, target, f);
 out:
 	(void)close(fd);
 	return r;
@@ -252,7 +258,7 @@ source_guest(const struct spawner_conf *c, struct spawner_mount *ret,
 	tree = detach(c, c->guest_fd);
 	if (c->privileged && tree < 0)
 		return refuse(f, errno, path, "cannot be mounted");
-	return keep(ret, tree, 1, path, GUEST_BIN_DIR, f);
+	return keep(ret, c->guest_fd, tree, path, GUEST_BIN_DIR, f);
 }
 
 void

@@ -153,7 +153,9 @@ void cg_sweep(const struct cg_root *r);
 #define SPAWNER_PLAN_MOUNTS (SPAWNER_MOUNTS_MAX + 1)
 
 struct spawner_mount {
-	int tree; /* detached mount, or -1: the child clones `source` itself */
+	int tree;  /* detached mount, or -1: the child clones `source` itself */
+	dev_t dev; /* what was checked: the child must find the same */
+	ino_t ino;
 	int is_dir;
 	char *source; /* canonical */
 	char *target;

@@ -88,8 +88,8 @@ copy_tool(const struct sbx *s, const char *libexec, const char *name)
 	sbx_copy(from, to, 0755);
 }
 
-void
-sbx_start_helpers(struct sbx *s)
+static void
+start_in(struct sbx *s)
 {
 	char state[300], libexec[2100];
 	const char *allow[1] = {s->allowed};
@@ -97,15 +97,12 @@ sbx_start_helpers(struct sbx *s)
 	    .state_dir = state, .mount_allow = allow, .nmount_allow = 1};
 	struct sli_errinfo ei = {0};
 
-	memset(s, 0, sizeof(*s));
 	sbx_libexec(libexec, sizeof(libexec));
 	assert_int_equal(setenv("SLUICE_LIBEXEC", libexec, 1), 0);
-	sli_strlcpy(s->dir, "/tmp/sluice-sbx-XXXXXX", sizeof(s->dir));
-	assert_non_null(mkdtemp(s->dir));
-	assert_int_equal(chmod(s->dir, 0711), 0);
 	sli_snprintf(state, sizeof(state), "%s/state", s->dir);
 	sli_snprintf(s->allowed, sizeof(s->allowed), "%s/allowed", s->dir);
-	assert_int_equal(mkdir(s->allowed, 0755), 0);
+	(void)mkdir(s->allowed, 0755);
+	assert_int_equal(chmod(s->allowed, 0755), 0);
 	copy_tool(s, libexec, "guest_probe");
 	copy_tool(s, libexec, "guest_esc");
 	if (helpers_start(&hc, &s->h, &ei) != SLI_OK)
@@ -115,6 +112,25 @@ sbx_start_helpers(struct sbx *s)
 	    sizeof(s->hello));
 	assert_int_equal(s->hello.h.op, SPAWNER_HELLO);
 	assert_int_equal(s->hello.version, SPAWNER_VERSION);
+}
+
+void
+sbx_start_helpers(struct sbx *s)
+{
+	memset(s, 0, sizeof(*s));
+	sli_strlcpy(s->dir, "/tmp/sluice-sbx-XXXXXX", sizeof(s->dir));
+	assert_non_null(mkdtemp(s->dir));
+	assert_int_equal(chmod(s->dir, 0711), 0);
+	start_in(s);
+}
+
+void
+sbx_start_in(struct sbx *s, const char *dir)
+{
+	memset(s, 0, sizeof(*s));
+	sli_strlcpy(s->dir, dir, sizeof(s->dir));
+	start_in(s);
+	sbx_drop(s);
 }
 
 void

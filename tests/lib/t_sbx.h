@@ -51,7 +51,9 @@ struct sbx_result {
 void sbx_libexec(char *dst, size_t cap);
 /* Temp directory, helpers, privileges dropped. allowed/ may be mounted. */
 void sbx_start(struct sbx *s);
-/* The same without giving up rights: for parents of hostile servers. */
+/* The same in the directory of an earlier one. */
+void sbx_start_in(struct sbx *s, const char *dir);
+/* As sbx_start without giving up rights: for parents of hostile servers. */
 void sbx_start_helpers(struct sbx *s);
 void sbx_drop(struct sbx *s);
 void sbx_copy(const char *from, const char *to, unsigned mode);
@@ -84,6 +86,9 @@ void sbx_sh(struct sbx_vm *vm, const char *script, struct sbx_result *r);
 /* One request to the opener, its answer; *fd gets the descriptor or -1. */
 void sbx_open(struct sbx *s, uint32_t op, uint64_t handle, const char *path,
     struct opener_reply *r, char *text, size_t cap, int *fd);
+
+/* Both helpers still do their work: a VM, a command, a path. */
+void sbx_healthy(struct sbx *s);
 
 int64_t sbx_now_ms(void);
 /* Wait until fn(arg) is true; 0 when ms have passed. Polls a condition that

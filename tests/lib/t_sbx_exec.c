@@ -170,3 +170,18 @@ sbx_open(struct sbx *s, uint32_t op, uint64_t handle, const char *path,
 	else if (nfds)
 		sli_fd_close(&got);
 }
+
+void
+sbx_healthy(struct sbx *s)
+{
+	static struct sbx_result r;
+	struct opener_reply reply;
+	struct sbx_vm v;
+
+	assert_int_equal(sbx_create(s, NULL, &v, NULL), 0);
+	sbx_sh(&v, "echo ok", &r);
+	assert_string_equal(r.out, "ok\n");
+	sbx_open(s, OPENER_STAT, v.c.handle, "/etc", &reply, NULL, 0, NULL);
+	assert_int_equal(reply.sys, 0);
+	sbx_delete(s, &v);
+}
