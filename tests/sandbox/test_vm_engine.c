@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TAGS: user timeout=120 */
+/* TAGS: asan user timeout=120 */
 /* The engine on the real spawner and pid 1: real processes, real pipes. What a
  * client would see must be exact, and nothing may be left behind. */
 #include "unit.h"
