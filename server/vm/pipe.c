@@ -4,6 +4,7 @@
  * nothing of readers beyond waking them. */
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "vm/proc.h"
 #include "vm/vm_internal.h"
 
@@ -207,6 +208,8 @@ pipe_grace_over(struct vm_proc *p)
 {
 	p->grace_over = 1;
 	for (int i = 0; i < 2; i++) {
+		if (SLI_MUTATED(vm_drain_cut))
+			p->out[i].must = 0;
 		if (p->out[i].open && p->out[i].must == 0)
 			close_or_finish(&p->out[i]);
 	}
