@@ -275,6 +275,7 @@ on_sent(void *ctx)
 {
 	struct conn *c = ctx;
 
+	c->written = sli_link_written(c->link);
 	sli_buf_reset(&c->out);
 	if (!c->mux)
 		sli_buf_trim(&c->out);

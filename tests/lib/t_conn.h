@@ -61,6 +61,8 @@ struct t_conn {
 };
 
 void t_conn_start(struct t_conn *w);
+/* The same with a directory that the test has made. */
+void t_conn_start_in(struct t_conn *w, const char *dir);
 /* Everything closed, freed and checked. */
 void t_conn_stop(struct t_conn *w);
 /* A connected client with HELLO exchanged. */
