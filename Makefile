@@ -94,10 +94,6 @@ has_main  = $(if $(1),$(shell grep -l -e $(MAIN_RE) $(1) 2>/dev/null))
 obj       = $(patsubst %.c,$(B)/%.o,$(1))
 plain     = $(patsubst %.c,$(B)/plain/%.o,$(1))
 
-# The server links once every room below it defines its door.
-MISSING   := $(strip $(foreach f,vm_exec vm_reader_attach acp_session_open \
-               store_open store_page svc_open,$(if $(shell grep -lw '^$(f)' \
-               $(SERVER) 2>/dev/null),,$(f))))
 BIN       := $(B)/bin
 LIBX      := $(B)/libexec/sluice
 LCOMMON   := $(B)/libcommon.a
@@ -105,7 +101,7 @@ LSERVER   := $(B)/libserver.a
 SO        := $(B)/lib/libsluice.so.0
 LCLIENT   := $(B)/lib/libsluice.a
 PROGRAMS  := \
-  $(if $(call has_main,$(MAIN)),$(if $(MISSING),,$(BIN)/sluiced)) \
+  $(if $(call has_main,$(MAIN)),$(BIN)/sluiced) \
   $(if $(call has_main,$(TOOLS)),$(BIN)/sluice) \
   $(if $(CLIENT),$(SO) $(LCLIENT)) \
   $(if $(call has_main,$(SPAWNER)),$(LIBX)/sluice-spawner) \
@@ -129,7 +125,6 @@ T.tools   := $(TTOOLS:tests/%.c=$(B)/t/%) $(TGUEST:tests/%.c=$(B)/t/%) \
 .PHONY: all programs tests clean
 all: programs $(LCOMMON) $(if $(SERVER),$(LSERVER))
 programs: $(PROGRAMS)
-	$(if $(MISSING),@echo "  sluiced is not built: no $(MISSING)")
 tests: all $(T.tests) $(T.replay) $(T.tools)
 
 # --- generated ------------------------------------------------------------

@@ -38,9 +38,9 @@ struct svc_session {
 	uint64_t tenant;
 	Sluice__V1__SessionOpenRequest *open; /* owned; protobuf-c heap */
 	struct acp_session *acp; /* from its first word to the end of purge */
-	uint32_t pid;        /* of the agent in its VM; 0 = none */
-	uint32_t generation; /* that pid belongs to */
-	uint32_t unwanted;   /* generations up to this were killed */
+	uint32_t pid;            /* of the agent in its VM; 0 = none */
+	uint32_t generation;     /* that pid belongs to */
+	uint32_t unwanted;       /* generations up to this were killed */
 };
 
 /* Enters it into svc->sessions. open_req: an encoded SessionOpenRequest. */

@@ -118,7 +118,7 @@ static int
 is_told(enum sli_err code)
 {
 	return code == SLI_OK || code == SLI_E_NOT_FOUND ||
-	    code == SLI_E_DATA_LOSS;
+	       code == SLI_E_DATA_LOSS;
 }
 
 static void

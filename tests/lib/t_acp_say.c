@@ -158,8 +158,8 @@ peer_hello(struct rig *r)
 		loop_turn(r->loop, 5);
 		rig_moves(r);
 	}
-	assert_true(rig_state(r) == SLI_SS_IDLE ||
-	    rig_state(r) == SLI_SS_RUNNING);
+	assert_true(
+	    rig_state(r) == SLI_SS_IDLE || rig_state(r) == SLI_SS_RUNNING);
 }
 
 unsigned
