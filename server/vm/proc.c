@@ -387,6 +387,30 @@ forget_oldest(struct vm *vm)
 	}
 }
 
+/* And of their output the newest vm.ended_output_bytes; a reader that comes
+ * too late gets a GAP and the exit. */
+static void
+forget_output(struct vm *vm)
+{
+	uint64_t max = sli_limits_get(&vm->lim, SLI_L_VM_ENDED_OUTPUT);
+	uint64_t sum = 0;
+	struct sli_list *it;
+
+	for (it = vm->procs.prev; it != &vm->procs; it = it->prev) {
+		struct vm_proc *p = SLI_LIST_ENTRY(it, struct vm_proc, node);
+
+		if (p->state != PROC_EXITED)
+			continue;
+		sum += p->retained;
+		if (sum <= max || p->retained == 0)
+			continue;
+		sum -= p->retained;
+		vm_ring_forget(&p->ring);
+		vm_ring_trim(&p->ring);
+		proc_account(p);
+	}
+}
+
 void
 proc_maybe_done(struct vm_proc *p)
 {
@@ -408,8 +432,10 @@ proc_maybe_done(struct vm_proc *p)
 	if (p->on_exit)
 		p->on_exit(p->on_exit_ctx, &p->exit);
 	p->on_exit = NULL;
-	if (p->vm)
+	if (p->vm) {
+		forget_output(p->vm);
 		forget_oldest(p->vm);
-	else
+	} else {
 		proc_maybe_gone(p);
+	}
 }

@@ -237,6 +237,12 @@ vm_ring_hold(struct vm_ring *r, uint64_t off)
 }
 
 void
+vm_ring_forget(struct vm_ring *r)
+{
+	set_start(r, r->hold == VM_RING_NO_HOLD ? r->end : r->hold);
+}
+
+void
 vm_ring_trim(struct vm_ring *r)
 {
 	size_t used = (size_t)(r->end - r->start);

@@ -56,6 +56,8 @@ struct sli_slice vm_ring_peek(
 
 /* Move the hold (never backwards), or drop it (VM_RING_NO_HOLD). */
 void vm_ring_hold(struct vm_ring *r, uint64_t off);
+/* Forget all that is not held. */
+void vm_ring_forget(struct vm_ring *r);
 /* Nothing more will come: keep only the memory that the content needs. */
 void vm_ring_trim(struct vm_ring *r);
 

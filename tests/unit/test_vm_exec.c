@@ -260,6 +260,42 @@ the_newest_ended_processes_stay_listed(void **state)
 }
 
 static void
+the_newest_output_of_ended_processes_is_kept(void **state)
+{
+	struct t_world *w;
+	struct t_vmc c[4], late = {0};
+	struct vm_stats st;
+	struct t_exec x;
+	static char kib[1024];
+
+	t_world_free(state);
+	t_world_new_with(state, SLI_L_VM_ENDED_OUTPUT, 2500);
+	w = *state;
+	for (int i = 0; i < 4; i++) {
+		t_vmc_start(w, &c[i], &x, 0, 0);
+		/* The second one's owner takes nothing. */
+		c[i].idle = i == 1;
+		assert_int_equal(write(x.fds[1], kib, 1024), 1024);
+		t_exec_close(&x);
+		t_pid1_say(&w->pid1, GUEST_EXIT, x.id, 0, 0);
+		while (!vm_proc_exit(c[i].proc))
+			loop_turn(w->t.l, 100);
+	}
+	vm_stats(w->t.e, &st);
+	assert_int_equal(st.ring_held, 1024);
+	assert_int_equal(st.ring_retained, 2048);
+	vm_reader_attach(c[0].proc, &late.r, 0, 0, t_vmc_ready);
+	assert_int_equal(late.gaps, 1);
+	assert_int_equal(late.r.lost, 1024);
+	assert_int_equal(late.exited, 1);
+	t_vmc_free(&late);
+	t_vmc_pull(&c[1]);
+	assert_int_equal(c[1].n, 1024);
+	for (int i = 0; i < 4; i++)
+		t_vmc_free(&c[i]);
+}
+
+static void
 readers_outlive_a_deleted_vm(void **state)
 {
 	struct t_world *w = *state;
@@ -379,6 +415,7 @@ main(void)
 	    T(a_detached_process_keeps_its_newest_output),
 	    T(raw_stdio_is_the_callers),
 	    T(the_newest_ended_processes_stay_listed),
+	    T(the_newest_output_of_ended_processes_is_kept),
 	    T(readers_outlive_a_deleted_vm),
 	    T(an_exec_waits_for_its_vm),
 	    T(more_processes_than_allowed_are_refused),
