@@ -76,8 +76,10 @@ gone(struct agent *g)
 {
 	struct acp_session *s = g->s;
 
-	if (s->ag != g)
+	if (s->ag != g || g->gone)
 		return;
+	g->gone = 1;
+	io_read(g);
 	/* What stands before an exit that was bounded is a last line too. */
 	lines_eof(&g->lines);
 	lines_stop(&g->lines);
@@ -146,7 +148,6 @@ end_due(struct loop_timer *timer)
 	} else if (g->exited) {
 		/* an orphan holds the pipe: it is of the same tree */
 		a->sink->kill(a->ctx, s, g->generation);
-		io_read(g);
 		gone(g);
 	} else if (g->ending == 1) {
 		g->ending = 2;

@@ -77,6 +77,7 @@ struct agent {
 	int no_native; /* loading failed: do not try again */
 	int in_broken, out_eof, err_eof;
 	int exited, code, signal;
+	int gone; /* its end is being told */
 	int attached; /* it was started */
 	int told;     /* the session knows why this one did not start */
 	int ending;   /* we end it: 1 stdin closed, 2 SIGTERM, 3 killed */
@@ -307,7 +308,7 @@ void io_update(struct acp_session *s);
 /* o is taken. Lost when its agent is not there or listens no more. */
 void io_send(struct acp_session *s, struct out *o);
 void io_close_stdin(struct agent *g);
-/* One more look at stdout. */
+/* One more look at stdout and stderr. */
 void io_read(struct agent *g);
 
 /* say.c: lines to the agent. All add a CLIENT event to t and leave for the
@@ -369,6 +370,8 @@ void turn_answer(struct acp_session *s, const struct line *ln);
 /* Adds its end to t; the turn leaves the session. stop: raw stopReason. */
 void turn_end(struct turn *turn, struct txn *t, int outcome,
     const char *reason_code, struct sli_slice stop);
+/* Its end is committed: from now on it may be told. */
+void turn_committed(struct acp_session *s, uint64_t no, int outcome);
 /* All that were not started. */
 void turn_fail_queued(
     struct acp_session *s, struct txn *t, int outcome, const char *reason_code);

@@ -49,13 +49,6 @@ on_stdout(struct loop_fd *w, uint32_t events)
 	agent_check_gone(g);
 }
 
-void
-io_read(struct agent *g)
-{
-	if (g->fd[1] >= 0)
-		on_stdout(&g->out, 0);
-}
-
 static void
 on_stderr(struct loop_fd *w, uint32_t events)
 {
@@ -73,6 +66,15 @@ on_stderr(struct loop_fd *w, uint32_t events)
 		return;
 	loop_fd_del(&g->err);
 	sli_fd_close(&g->fd[2]);
+}
+
+void
+io_read(struct agent *g)
+{
+	if (g->fd[2] >= 0)
+		on_stderr(&g->err, 0);
+	if (g->fd[1] >= 0)
+		on_stdout(&g->out, 0);
 }
 
 /* --- stdin ---------------------------------------------------------------*/

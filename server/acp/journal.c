@@ -220,8 +220,11 @@ show(struct txn *t)
 			v->turn = c->turn;
 			v->outcome = SLI_TO_NONE;
 		}
-		if (c->what & SLI_CH_TURN_END && c->turn == v->turn)
-			v->outcome = c->outcome;
+		if (c->what & SLI_CH_TURN_END) {
+			turn_committed(t->s, c->turn, c->outcome);
+			if (c->turn == v->turn)
+				v->outcome = c->outcome;
+		}
 		if (c->what & SLI_CH_AGENT) {
 			v->generation = c->generation;
 			(void)sli_strlcpy(v->agent_session, c->agent_session,

@@ -148,6 +148,14 @@ turn_end(struct turn *turn, struct txn *t, int outcome, const char *reason_code,
 }
 
 void
+turn_committed(struct acp_session *s, uint64_t no, int outcome)
+{
+	for (unsigned i = 0; i < ENDED_KEPT; i++)
+		if (s->ended[i] && s->ended[i]->no == no)
+			s->ended[i]->outcome = outcome;
+}
+
+void
 turn_fail_queued(
     struct acp_session *s, struct txn *t, int outcome, const char *reason_code)
 {

@@ -9,6 +9,7 @@
 #include "unit.h"
 
 #include "acp/acp.h"
+#include "base/buf.h"
 
 #define RIG_EVENTS 60000
 #define RIG_TURNS  400
@@ -133,6 +134,8 @@ void peer_asks(struct rig *r, const char *id);
 /* Sends a prompt; rig_prompt asserts that it was accepted: its turn. */
 void rig_ask(struct rig *r, const char *text, const char *key, int queue);
 uint64_t rig_prompt(struct rig *r, const char *text);
+void rig_on_accepted(
+    void *ctx, const struct acp_accepted *a, const struct sli_errinfo *ei);
 void rig_permit(
     struct rig *r, uint64_t request, const char *option, const char *key);
 int rig_state(struct rig *r); /* as shown */

@@ -196,8 +196,8 @@ peer_asks(struct rig *r, const char *id)
 
 /* --- the caller ----------------------------------------------------------*/
 
-static void
-on_accepted(
+void
+rig_on_accepted(
     void *ctx, const struct acp_accepted *a, const struct sli_errinfo *ei)
 {
 	struct rig *r = ctx;
@@ -224,7 +224,7 @@ rig_ask(struct rig *r, const char *text, const char *key, int queue)
 	    asprintf(&json, "[{\"type\":\"text\",\"text\":\"%s\"}]", text) > 0);
 	ask.content = sli_slice_str(json);
 	(void)snprintf((char *)ask.hash, sizeof(ask.hash), "%.31s", text);
-	acp_prompt(r->s, &ask, on_accepted, r);
+	acp_prompt(r->s, &ask, rig_on_accepted, r);
 	free(json);
 }
 
