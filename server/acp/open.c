@@ -61,11 +61,18 @@ open_step(struct agent *g, enum step step)
 {
 	struct acp_session *s = g->s;
 	struct txn *t = txn_new(s);
+	struct sli_record *r;
 
 	g->step = step;
 	loop_timer_after(
 	    s->a->loop, &g->step_timer, (int64_t)limit(s, steps[step].timeout));
-	(void)step_event(g, t, NULL);
+	r = step_event(g, t, NULL);
+	if (step == STEP_SPAWN) {
+		/* a generation is never used twice, even by a later server */
+		r->ch.what = SLI_CH_AGENT;
+		r->ch.generation = g->generation;
+		r->ch.agent_session = txn_str(t, s->agent_session);
+	}
 	if (step != STEP_SPAWN && step != STEP_READ)
 		say_handshake(g, t, step);
 	txn_submit(t, step == STEP_SPAWN, NULL);

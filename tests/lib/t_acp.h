@@ -56,7 +56,7 @@ struct rig {
 	uint64_t page_from; /* a page asked for, 0 = none */
 	acp_page_fn *page_fn;
 	void *page_ctx;
-	int page_error;
+	int page_error, no_pages;
 
 	/* the history */
 	struct rig_event *ev;

@@ -145,7 +145,7 @@ rig_moves(struct rig *r)
 
 	if (!r->manual && r->first)
 		rig_commit(r, 0);
-	if (r->page_fn && !r->manual)
+	if (r->page_fn && !r->manual && !r->no_pages)
 		rig_page(r);
 	if (r->alive && r->kills && !r->undying)
 		peer_exits(r, 0, SIGKILL);
@@ -288,7 +288,7 @@ rig_restart(struct rig *r)
 	peer_closes(r);
 	r->acp = acp_new(r->loop, &sink, r);
 	assert_non_null(r->acp);
-	r->spawned = 0;
+	r->spawned = r->generation_seen = 0;
 	open_it(r, 1);
 	for (unsigned i = 0; i < r->nturn; i++)
 		if (!r->turn[i].outcome)
