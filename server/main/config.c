@@ -289,6 +289,20 @@ config_finish(struct config *c, struct sli_errinfo *ei)
 	return SLI_OK;
 }
 
+/* With its unit where a bare number would mean another one. */
+static void
+print_limit(const struct config *c, enum sli_limit l)
+{
+	const struct sli_limit_info *info = sli_limit_info(l);
+	const char *unit = "";
+	if (info->unit == SLI_UNIT_MS)
+		unit = "ms";
+	else if (info->unit == SLI_UNIT_SECONDS)
+		unit = "s";
+	(void)printf("%s %llu%s\n", info->key,
+	    (unsigned long long)sli_limits_get(&c->limits, l), unit);
+}
+
 void
 config_print(const struct config *c)
 {
@@ -312,13 +326,8 @@ config_print(const struct config *c)
 	(void)printf(
 	    "insecure_loopback %s\n", c->insecure_loopback ? "yes" : "no");
 	(void)printf("log_level %s\n", level_names[c->log_level]);
-	for (unsigned i = 0; i < SLI_L__N; i++) {
-		const struct sli_limit_info *l =
-		    sli_limit_info((enum sli_limit)i);
-		(void)printf("%s %llu\n", l->key,
-		    (unsigned long long)sli_limits_get(
-			&c->limits, (enum sli_limit)i));
-	}
+	for (unsigned i = 0; i < SLI_L__N; i++)
+		print_limit(c, (enum sli_limit)i);
 }
 
 void
