@@ -35,6 +35,8 @@ begin_line(struct lines *l)
 	l->set = 0;
 	l->mode = M_INLINE;
 	l->cr = 0;
+	/* Banners may come before the byte order mark of the first object. */
+	l->bom = l->spoken ? 3 : 0;
 }
 
 void
@@ -124,6 +126,7 @@ end_line(struct lines *l, struct sli_slice whole)
 
 	if (l->length && !tok_blank(&l->env.tok)) {
 		ln.cls = env_finish(&l->env);
+		l->spoken |= ln.cls >= ENV_MALFORMED;
 		ln.bad_utf8 = l->env.tok.bad_utf8;
 		l->ops->line(l->ctx, &ln);
 	} else if (ln.parts) {
@@ -150,7 +153,7 @@ finish(struct lines *l, const uint8_t *p, const uint8_t *nl)
 	end_line(l, sli_slice_of(p, n));
 }
 
-/* A byte order mark at the very start is no part of the first line. Returns
+/* A byte order mark before the first message is no part of its line. Returns
  * how many bytes it took. */
 static size_t
 skip_bom(struct lines *l, const uint8_t *p, size_t n)
@@ -174,13 +177,14 @@ lines_feed(struct lines *l, const uint8_t *p, size_t n, int64_t now_ms)
 {
 	const uint8_t *e = p + n, *nl;
 
-	if (l->bom < 3) {
-		l->at_ms = now_ms;
-		p += skip_bom(l, p, n);
-	}
 	while (p < e && !l->stopped) {
 		if (!l->length && !l->cr)
 			l->at_ms = now_ms;
+		if (l->bom < 3) {
+			p += skip_bom(l, p, (size_t)(e - p));
+			if (p == e)
+				break;
+		}
 		nl = memchr(p, '\n', (size_t)(e - p));
 		if (!nl) {
 			piece(l, p, (size_t)(e - p));

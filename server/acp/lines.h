@@ -2,7 +2,7 @@
 /* Bytes of an agent's stdout to lines. A line passes through the envelope
  * reader while it arrives; one that outgrows an event goes to store parts
  * meanwhile, and one that passes the limit is skipped to its newline. Tolerates
- * CR before LF, blank lines, a byte order mark at the start of the stream and a
+ * CR before LF, blank lines, a byte order mark before the first message and a
  * last line without newline. Judges no content. Thread: loop. */
 #ifndef SLUICE_ACP_LINES_H
 #define SLUICE_ACP_LINES_H
@@ -42,9 +42,10 @@ struct lines {
 	uint64_t length;    /* of the current line so far */
 	uint64_t set;
 	int64_t at_ms;
-	uint8_t mode; /* enum in lines.c */
-	uint8_t cr;   /* a CR waits for what follows */
-	uint8_t bom;  /* bytes of it seen; 3 = no longer looked for */
+	uint8_t mode;   /* enum in lines.c */
+	uint8_t cr;     /* a CR waits for what follows */
+	uint8_t bom;    /* bytes of it seen; 3 = no longer looked for */
+	uint8_t spoken; /* an object has come */
 	uint8_t stopped;
 };
 
