@@ -4,6 +4,7 @@
 #include "store/db.h"
 
 #include "base/mem.h"
+#include "base/mutant.h"
 #include "base/str.h"
 
 #include <stdarg.h>
@@ -104,6 +105,8 @@ configure(struct store_db *db, enum store_db_role role, uint64_t cache_bytes)
 	if (rc == SQLITE_OK)
 		rc = store_db_exec(db,
 		    role == STORE_DB_WRITER ? writer_pragmas : reader_pragmas);
+	if (rc == SQLITE_OK && SLI_MUTATED(store_not_flushed))
+		rc = store_db_exec(db, "PRAGMA synchronous=NORMAL");
 	/* Negative: KiB instead of pages. */
 	sli_snprintf(cache, sizeof(cache), "PRAGMA cache_size=-%llu",
 	    (unsigned long long)(cache_bytes >> 10));

@@ -11,26 +11,19 @@
 #include "base/str.h"
 #include "store/cursor.h"
 #include "store/int.h"
-#include "t_store.h"
+#include "t_sim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define SUBS     4u
-#define EVENTS   6000u
 #define JOBS     1000u
 #define STEPS    260u
-#define NOISE    (1u << 20)
 #define HELD_MAX (STORE_PAGE_MAX + 2 * SLI_EVENT_INLINE_MAX)
-
-struct ev {
-	uint32_t off, len;
-	uint64_t set;
-};
 
 /* One queued call. */
 struct ask {
-	struct ev ev[6];
+	struct t_sim_ev ev[6];
 	unsigned n;
 	int fails;
 	uint64_t trim;  /* != 0: a trim to this */
@@ -53,49 +46,26 @@ static struct {
 } seen;
 
 static struct t_store store;
-static uint8_t *noise;
+static struct t_sim m;
+static struct ask asks[JOBS];
+static unsigned asked, answers;
+static struct sub subs[SUBS];
 
-static struct {
-	struct ev log[EVENTS];
-	uint64_t head, low; /* committed */
-	struct ask ask[JOBS];
-	unsigned asked, done;
-	struct sub sub[SUBS];
-	char sid[16];
-	unsigned seed, step;
-	uint64_t rng;
-} m;
+#define CHECK(cond) T_SIM_CHECK(&m, cond)
 
 static uint32_t
 rnd(uint32_t n)
 {
-	m.rng ^= m.rng << 13;
-	m.rng ^= m.rng >> 7;
-	m.rng ^= m.rng << 17;
-	return (uint32_t)(m.rng >> 16) % n;
+	return t_sim_rnd(&m, n);
 }
-
-#define CHECK(cond)                                                        \
-	do {                                                               \
-		if (!(cond))                                               \
-			fail_msg(                                          \
-			    "seed %u step %u: %s", m.seed, m.step, #cond); \
-	} while (0)
 
 /* --- what a subscriber sees -----------------------------------------------*/
-
-static void
-check_bytes(const struct ev *e, uint64_t off, struct sli_slice s)
-{
-	CHECK(off + s.n <= e->len);
-	CHECK(memcmp(noise + e->off + off, s.p, s.n) == 0);
-}
 
 static void
 see_event(struct sub *s, const struct store_item *it)
 {
 	const struct sli_event *ev = it->ev;
-	const struct ev *e = &m.log[ev->seq % EVENTS];
+	const struct t_sim_ev *e = t_sim_at(&m, ev->seq);
 
 	CHECK(!s->in_body);
 	CHECK(ev->seq == s->next);
@@ -110,20 +80,20 @@ see_event(struct sub *s, const struct store_item *it)
 		return;
 	}
 	CHECK(ev->body.n == e->len);
-	check_bytes(e, 0, ev->body);
+	t_sim_bytes(&m, e, 0, ev->body);
 	s->next++;
 }
 
 static void
 see_part(struct sub *s, const struct store_item *it)
 {
-	const struct ev *e = &m.log[s->next % EVENTS];
+	const struct t_sim_ev *e = t_sim_at(&m, s->next);
 
 	CHECK(s->in_body);
 	CHECK(it->ev->seq == s->next);
 	CHECK(it->offset == s->offset);
 	CHECK(it->bytes.n > 0 && it->bytes.n <= STORE_PART_MAX);
-	check_bytes(e, it->offset, it->bytes);
+	t_sim_bytes(&m, e, it->offset, it->bytes);
 	s->offset += it->bytes.n;
 	CHECK(it->last == (s->offset == e->len));
 	seen.parts++;
@@ -203,10 +173,10 @@ pump(struct sub *s)
 
 /* --- what the producer does -----------------------------------------------*/
 
-static struct ev
+static struct t_sim_ev
 new_body(void)
 {
-	struct ev e = {.off = rnd(NOISE / 2)};
+	struct t_sim_ev e = {.off = rnd(T_SIM_NOISE / 2)};
 	uint32_t kind = rnd(200);
 
 	e.len = kind < 10 ? 0 : kind < 190 ? rnd(400) : rnd(6000);
@@ -227,11 +197,11 @@ answer(void *ctx, uint64_t first_seq, const struct sli_errinfo *ei)
 	else
 		CHECK(first_seq == (a->fails ? 0 : a->first));
 	a->answered = 1;
-	m.done++;
+	answers++;
 }
 
 static uint64_t
-stage_parts(struct ev *e)
+stage_parts(struct t_sim_ev *e)
 {
 	uint64_t set = store_part_begin(store.st, m.sid);
 	uint32_t step;
@@ -242,7 +212,7 @@ stage_parts(struct ev *e)
 		step = 1 + rnd(90000);
 		step = SLI_MIN(step, e->len - at);
 		store_part_append(
-		    store.st, set, sli_slice_of(noise + e->off + at, step));
+		    store.st, set, sli_slice_of(m.noise + e->off + at, step));
 	}
 	return set;
 }
@@ -251,17 +221,17 @@ static void
 append(void)
 {
 	struct sli_record r[6];
-	struct ask *a = &m.ask[m.asked];
+	struct ask *a = &asks[asked];
 
-	if (m.asked == JOBS || m.head + 3000 > EVENTS)
+	if (asked == JOBS || m.head + 3000 > T_SIM_EVENTS)
 		return;
-	m.asked++;
+	asked++;
 	*a = (struct ask){.n = 1 + rnd(6), .fails = rnd(12) == 0};
 	for (unsigned i = 0; i < a->n; i++) {
 		a->ev[i] = new_body();
 		if (rnd(150) == 0)
 			a->ev[i].set = stage_parts(&a->ev[i]);
-		r[i] = t_store_event(noise + a->ev[i].off, a->ev[i].len);
+		r[i] = t_store_event(m.noise + a->ev[i].off, a->ev[i].len);
 		if (a->ev[i].set) {
 			r[i].ev.parts = a->ev[i].set;
 			r[i].ev.body = sli_slice_of(NULL, 0);
@@ -279,11 +249,11 @@ append(void)
 static void
 trim(void)
 {
-	struct ask *a = &m.ask[m.asked];
+	struct ask *a = &asks[asked];
 
-	if (m.asked == JOBS || m.head < 20)
+	if (asked == JOBS || m.head < 20)
 		return;
-	m.asked++;
+	asked++;
 	*a = (struct ask){.trim = m.low + rnd(30)};
 	store_trim(store.st, m.sid, a->trim, answer, a);
 }
@@ -295,8 +265,8 @@ commit(void)
 {
 	if (!store_step_writer(store.st))
 		return;
-	for (unsigned i = m.done; i < m.asked; i++) {
-		struct ask *a = &m.ask[i];
+	for (unsigned i = answers; i < asked; i++) {
+		struct ask *a = &asks[i];
 
 		if (a->committed)
 			continue;
@@ -306,76 +276,9 @@ commit(void)
 			continue;
 		a->first = m.head + 1;
 		for (unsigned k = 0; k < a->n; k++)
-			m.log[++m.head % EVENTS] = a->ev[k];
+			m.log[++m.head % T_SIM_EVENTS] = a->ev[k];
 	}
 	m.low = store_session_find(store.st, m.sid)->kept.low;
-}
-
-/* --- bounded walks --------------------------------------------------------*/
-
-struct walk {
-	struct sub sub; /* first: emit() takes it */
-	int backward;
-	uint64_t next;
-	unsigned n;
-};
-
-static int
-walk_emit(void *ctx, const struct store_item *it)
-{
-	struct walk *w = ctx;
-
-	if (it->kind == STORE_ITEM_GAP) {
-		w->next = it->last_lost + 1;
-		return 1;
-	}
-	if (it->kind == STORE_ITEM_PART) {
-		check_bytes(
-		    &m.log[it->ev->seq % EVENTS], it->offset, it->bytes);
-		return 1;
-	}
-	CHECK(it->ev->seq == w->next);
-	CHECK(it->ev->seq <= m.head);
-	check_bytes(&m.log[it->ev->seq % EVENTS], 0, it->ev->body);
-	w->next += w->backward ? UINT64_MAX : 1u;
-	w->n++;
-	return 1;
-}
-
-/* A History call, run to its end at once. */
-static void
-history(void)
-{
-	uint64_t low = 0, head = 0, end;
-	struct walk w = {.backward = (int)rnd(2)};
-	struct store_cursor_cfg cfg = {.backward = w.backward};
-	enum store_pump why = STORE_PUMP_BLOCKED;
-
-	CHECK(store_range(store.st, m.sid, &low, &head) == SLI_OK);
-	if (head < 3)
-		return;
-	cfg.from = 1 + rnd((uint32_t)head);
-	cfg.end = w.backward ? 1 + rnd((uint32_t)cfg.from)
-			     : cfg.from + rnd((uint32_t)(head - cfg.from) + 1);
-	cfg.limit = rnd(3) ? 0 : 1 + rnd(20);
-	w.next = cfg.from;
-	CHECK(store_cursor_init(&w.sub.c, store.st, m.sid, &cfg, NULL) == 0);
-	while (why != STORE_PUMP_END) {
-		why = store_cursor_pump(&w.sub.c, 1 + rnd(9000), walk_emit, &w);
-		CHECK(why != STORE_PUMP_FAILED && why != STORE_PUMP_PARKED);
-		if (why == STORE_PUMP_READING) {
-			CHECK(store_step_reader(store.st));
-			(void)sli_mailbox_drain(store.mb);
-		}
-	}
-	low = SLI_MAX(low, m.low);
-	end = w.backward ? SLI_MAX(cfg.end, low) - 1 : cfg.end + 1;
-	if (cfg.limit && w.n == cfg.limit)
-		end = w.next;
-	if (w.backward ? cfg.from >= low : cfg.end >= low)
-		CHECK(w.next == end);
-	store_cursor_fini(&w.sub.c);
-	seen.histories++;
 }
 
 /* --- schedules ------------------------------------------------------------*/
@@ -403,7 +306,7 @@ restart(struct sub *s)
 static void
 one_step(void)
 {
-	struct sub *s = &m.sub[rnd(SUBS)];
+	struct sub *s = &subs[rnd(SUBS)];
 	uint32_t k = rnd(100);
 
 	if (k < 18)
@@ -423,10 +326,10 @@ one_step(void)
 	else if (k < 95)
 		restart(s);
 	else if (k < 97)
-		history();
+		seen.histories += (uint64_t)t_sim_history(&m);
 	else if (k < 99)
 		for (unsigned i = 0; i < SUBS; i++)
-			pump(&m.sub[i]);
+			pump(&subs[i]);
 	else {
 		store_tail_drop(store.st, store_session_find(store.st, m.sid),
 		    m.head - rnd(9));
@@ -447,7 +350,7 @@ settle(void)
 		(void)sli_mailbox_drain(store.mb);
 		behind = 0;
 		for (unsigned k = 0; k < SUBS; k++) {
-			struct sub *s = &m.sub[k];
+			struct sub *s = &subs[k];
 
 			/* Credit comes back only for what was sent. */
 			if (s->inflight > 0) {
@@ -459,14 +362,17 @@ settle(void)
 		}
 	}
 	CHECK(behind == 0);
-	CHECK(m.done == m.asked);
+	CHECK(answers == asked);
 	CHECK(store_held(store.st, NULL) == 0);
 }
 
 static void
 run_seed(unsigned seed)
 {
-	memset(&m, 0, sizeof(m));
+	m = (struct t_sim){.store = &store, .noise = m.noise};
+	asked = answers = 0;
+	memset(asks, 0, sizeof(asks));
+	memset(subs, 0, sizeof(subs));
 	m.seed = seed;
 	m.low = 1;
 	m.rng = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
@@ -474,12 +380,12 @@ run_seed(unsigned seed)
 	(void)sli_snprintf(m.sid, sizeof(m.sid), "s%u", seed);
 	assert_int_equal(t_store_session(&store, m.sid), SLI_OK);
 	for (unsigned i = 0; i < SUBS; i++)
-		attach(&m.sub[i], 1);
+		attach(&subs[i], 1);
 	for (m.step = 1; m.step <= STEPS; m.step++)
 		one_step();
 	settle();
 	for (unsigned i = 0; i < SUBS; i++)
-		store_cursor_fini(&m.sub[i].c);
+		store_cursor_fini(&subs[i].c);
 	assert_int_equal(t_store_del(&store, m.sid), SLI_OK);
 	store_step_purge(store.st);
 }
@@ -489,6 +395,7 @@ every_subscriber_sees_one_history(void **state)
 {
 	const char *one = getenv("SEED"), *lng = getenv("SLUICE_LONG");
 	unsigned seeds = lng && *lng ? 20000 : 2000, first = 1;
+	uint8_t *noise;
 	uint64_t v;
 
 	(void)state;
@@ -496,8 +403,9 @@ every_subscriber_sees_one_history(void **state)
 		first = (unsigned)v;
 		seeds = 1;
 	}
-	noise = malloc(NOISE);
-	for (uint32_t i = 0, x = 1; i < NOISE; i++) {
+	noise = malloc(T_SIM_NOISE);
+	m.noise = noise;
+	for (uint32_t i = 0, x = 1; i < T_SIM_NOISE; i++) {
 		x = x * 1664525u + 1013904223u;
 		noise[i] = (uint8_t)(x >> 24);
 	}
