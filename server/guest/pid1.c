@@ -358,6 +358,8 @@ main(void)
 	struct signalfd_siginfo si;
 	struct pollfd pf[2] = {{.fd = GUEST_CTL_FD}, {.events = POLLIN}};
 	uint64_t all = ~(uint64_t)0, chld = 1ull << (SIGCHLD - 1);
+	/* The kernel's struct of a default action, whatever its layout. */
+	const uint64_t dfl[8] = {0};
 	struct timespec ts = {0, KILL_PASS_MS * 1000000L};
 	int again;
 
@@ -365,6 +367,10 @@ main(void)
 	SYS6(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0);
 	SYS6(SYS_prctl, PR_SET_NAME, "sluice-pid1", 0, 0, 0, 0);
 	SYS4(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, sizeof(all));
+	/* What the server's starter ignores (a shell's & ignores INT) must not
+	 * be ignored by commands: they inherit from here. */
+	for (int sig = 1; sig <= 64; sig++)
+		SYS4(SYS_rt_sigaction, sig, dfl, 0, sizeof(all));
 	SYS3(SYS_fcntl, GUEST_CTL_FD, F_SETFD, FD_CLOEXEC);
 	pf[1].fd = (int)SYS4(
 	    SYS_signalfd4, -1, &chld, sizeof(chld), SFD_CLOEXEC | SFD_NONBLOCK);
