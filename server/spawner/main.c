@@ -29,7 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOCK_TRIES   250 /* x 20 ms: a dying spawner lets go by then */
+#define LOCK_TRIES   70 /* a dying predecessor gets 1.4 s */
 #define LOCK_WAIT_MS 20
 #define PID1_MAX     (1024 * 1024)
 
