@@ -86,6 +86,17 @@ random_step(struct sim *w)
 		sim_tick(w, (int64_t)sim_rand(w, what == 99 ? 1500 : 50));
 }
 
+/* Until both have nothing to say. */
+static void
+pump(struct sim *w)
+{
+	do {
+		while (sim_output(w, &w->c) + sim_output(w, &w->s) != 0)
+			;
+	} while (
+	    sim_deliver(w, &w->c, 200000) + sim_deliver(w, &w->s, 200000) != 0);
+}
+
 /* Everybody does what he can, until nothing moves any more. */
 static void
 settle(struct sim *w, int leaving)
@@ -108,16 +119,12 @@ settle(struct sim *w, int leaving)
 				sim_leave(w, &w->s, sid);
 			}
 		}
-		do {
-			while (sim_output(w, &w->c) + sim_output(w, &w->s) != 0)
-				;
-		} while (sim_deliver(w, &w->c, 200000) +
-			     sim_deliver(w, &w->s, 200000) !=
-			 0);
+		pump(w);
 		sim_check(w);
 		idle = w->moved == before ? idle + 1 : 0;
 		sim_tick(w, 1000);
 	}
+	pump(w); /* a PING of the last tick */
 }
 
 static void
