@@ -70,7 +70,8 @@ sli_tx_ack(struct sli_tx *t, struct sli_pool *p, uint64_t acked,
 	if (acked > t->acked || SLI_MUTATED(ack_goes_back))
 		t->acked = acked;
 	pool_move(p, o, sli_tx_outstanding(t));
-	t->window = SLI_MIN(window, cap);
+	t->window =
+	    SLI_MUTATED(window_unclamped) ? window : SLI_MIN(window, cap);
 	/* From the record's own offset: an old record must not move it. */
 	if (acked + t->window > t->limit)
 		t->limit = acked + t->window;

@@ -219,7 +219,7 @@ put_streams(struct sli_batch *b)
 		s = SLI_LIST_ENTRY(it, struct sli_stream, ctl);
 		if (b->full)
 			return;
-		if (s->queued != 0)
+		if (s->queued != 0 && !SLI_MUTATED(control_overtakes))
 			continue; /* its CALL, OPENED or RESULT goes first */
 		if ((s->need & ~SLI_NEED_ACK) != 0)
 			acks.n = 0;

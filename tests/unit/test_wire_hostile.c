@@ -165,6 +165,7 @@ wrong_offset(void **state)
 static void
 bogus_acks(void **state)
 {
+	struct sli_mux_stats st;
 	struct kit k;
 	uint8_t rec[24] = {1, 0, 0, 0, 1};
 
@@ -190,6 +191,8 @@ bogus_acks(void **state)
 	assert_int_equal(kit_ack(&k, 1, 10, 262144), SLI_OK);
 	kit_log_is(&k, "acked:1 90000;");
 	assert_int_equal(sli_mux_room(k.m, 1), 90000 + 262144 - 100000);
+	sli_mux_stats(k.m, &st);
+	assert_int_equal(st.inflight, 10000);
 	kit_fini(&k);
 }
 
