@@ -138,6 +138,8 @@ txn_body(struct txn *t, struct sli_record *r, struct sli_slice body)
 	const struct acp *a = t->s->a;
 
 	r->ev.length = body.n;
+	if (t->oom)
+		return;
 	if (body.n <= SLI_EVENT_INLINE_MAX) {
 		r->ev.body = txn_dup(t, body);
 		return;

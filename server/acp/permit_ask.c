@@ -271,7 +271,7 @@ permit_asked(struct acp_session *s, const struct line *ln)
 		p = perm_new(s, e);
 		if (!p)
 			say_error(s, t, env_slice(&e->id), -32602,
-			    "the options cannot be read", SAY_OPTIONAL);
+			    "the request cannot be taken", SAY_OPTIONAL);
 	}
 	if (!p) {
 		txn_submit(t, 0, NULL);

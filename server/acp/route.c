@@ -68,7 +68,9 @@ route_store(
 	if (ln->bad_utf8)
 		r->ev.flags |= SLI_EVF_INVALID_UTF8;
 	r->ev.length = ln->length;
-	if (ln->parts)
+	if (t->oom)
+		drop_parts(s, ln);
+	else if (ln->parts)
 		r->ev.parts = ln->parts;
 	else
 		r->ev.body = txn_dup(t, ln->bytes);

@@ -45,6 +45,7 @@ struct rig {
 	int policy;
 
 	/* how the history behaves */
+	int loose;       /* memory fails: what is shown may lag */
 	int manual;      /* commits wait for rig_commit */
 	int full;        /* the disk is full */
 	int no_parts;    /* part_begin fails */
@@ -114,6 +115,8 @@ void rig_page(struct rig *r);
 
 /* Its next line must hold this text; fails after 5 s. */
 const char *peer_gets(struct rig *r, const char *text);
+/* Its next line, or NULL; does not wait. */
+char *peer_line(struct rig *r);
 /* Nothing has come. */
 void peer_gets_nothing(struct rig *r);
 void peer_says(struct rig *r, const char *fmt, ...) SLI_PRINTF(2, 3);

@@ -32,6 +32,12 @@ take_line(struct rig *r)
 	return 1;
 }
 
+char *
+peer_line(struct rig *r)
+{
+	return take_line(r) ? r->line : NULL;
+}
+
 const char *
 peer_gets(struct rig *r, const char *text)
 {
@@ -65,6 +71,8 @@ peer_writes(struct rig *r, const void *p, size_t n)
 	while (n) {
 		ssize_t k = write(r->out, c, n);
 
+		if (k < 0 && r->loose && errno != EAGAIN)
+			return; /* it was killed */
 		if (k < 0) {
 			assert_int_equal(errno, EAGAIN);
 			assert_true(sli_mono_ms() < end);
