@@ -122,8 +122,8 @@ args_parse(struct tool *t, const struct cmd *cmd, int argc, char **argv)
 	int r = -1;
 
 	a->cmd = cmd;
-	a->pos = need((size_t)argc + 1, sizeof(*a->pos));
-	a->given = need((size_t)argc + 1, sizeof(*a->given));
+	a->pos = scratch((size_t)argc + 1, sizeof(*a->pos));
+	a->given = scratch((size_t)argc + 1, sizeof(*a->given));
 	for (int i = 0; i < argc && r < 0; i++) {
 		char *s = argv[i];
 
@@ -139,13 +139,6 @@ args_parse(struct tool *t, const struct cmd *cmd, int argc, char **argv)
 			a->pos[a->npos++] = s;
 	}
 	return r < 0 ? check_counts(a) : r;
-}
-
-void
-args_free(struct args *a)
-{
-	free(a->pos);
-	free(a->given);
 }
 
 const char *
@@ -168,7 +161,7 @@ args_has(const struct args *a, const char *name)
 const char **
 args_all(const struct args *a, const char *name)
 {
-	const char **v = need((size_t)a->ngiven + 1, sizeof(*v));
+	const char **v = scratch((size_t)a->ngiven + 1, sizeof(*v));
 	int n = 0;
 
 	for (int i = 0; i < a->ngiven; i++)

@@ -82,11 +82,10 @@ extern const struct cmd server_cmds[];
 /* Parse argv; fills t->server, t->json, t->a. On failure an exit code, and the
  * reason has been printed; else -1. */
 int args_parse(struct tool *t, const struct cmd *cmd, int argc, char **argv);
-void args_free(struct args *a);
 /* Value of the option (last wins), or NULL. */
 const char *args_get(const struct args *a, const char *name);
 int args_has(const struct args *a, const char *name);
-/* All values of the option, a heap array that ends with NULL. */
+/* All values of the option, a scratch array that ends with NULL. */
 const char **args_all(const struct args *a, const char *name);
 /* Whole string must be the number; else prints a usage line: -1. */
 int parse_u64(const char *what, const char *s, uint64_t *ret);
@@ -117,7 +116,10 @@ void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A random idempotency key: 32 hex digits and a NUL. */
 void random_key(char key[33]);
-/* Heap or the end of the program. */
+/* Zeroed heap, or the end of the program. */
 void *need(size_t n, size_t size);
+/* The same, freed by scratch_free at the end of the command. */
+void *scratch(size_t n, size_t size);
+void scratch_free(void);
 
 #endif

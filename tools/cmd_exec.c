@@ -358,6 +358,8 @@ run(struct run *r)
 		turn(r, sfd);
 	lane_drop(&r->out[0]);
 	lane_drop(&r->out[1]);
+	free(r->out[0].msg);
+	free(r->out[1].msg);
 	sluice_stream_free(r->s);
 	if (sfd >= 0)
 		(void)close(sfd);
@@ -367,7 +369,7 @@ run(struct run *r)
 static struct run *
 new_run(struct tool *t)
 {
-	struct run *r = need(1, sizeof(*r)); /* freed at exit */
+	struct run *r = scratch(1, sizeof(*r));
 
 	r->t = t;
 	r->err.size = sizeof(r->err);

@@ -3,7 +3,6 @@
 #include "events.h"
 #include "out.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* --- printing ------------------------------------------------------------*/
@@ -279,8 +278,6 @@ session_open(struct tool *t)
 			  "ARGV...");
 	if (r < 0)
 		r = open_go(t, &spec);
-	free(env);
-	free(limits);
 	return r;
 }
 

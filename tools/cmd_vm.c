@@ -3,7 +3,6 @@
 #include "cmd.h"
 #include "out.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* --- printing ------------------------------------------------------------*/
@@ -115,7 +114,7 @@ created(void *arg, const struct sluice_vm *vm, const struct sluice_error *err)
 static int
 parse_mount(const char *text, struct sluice_mount *m)
 {
-	char *s = need(strlen(text) + 1, 1);
+	char *s = scratch(strlen(text) + 1, 1);
 	char *colon;
 	size_t n;
 
@@ -127,7 +126,7 @@ parse_mount(const char *text, struct sluice_mount *m)
 		s[n - 3] = '\0';
 	}
 	colon = strrchr(s, ':');
-	m->source = s; /* freed at exit */
+	m->source = s;
 	if (!colon || s[0] != '/' || colon[1] != '/') {
 		(void)usage("--mount wants SRC:DST[:ro] with absolute paths, "
 			    "not \"%s\"",
@@ -149,17 +148,13 @@ parse_mounts(const char **texts)
 
 	while (texts[n])
 		n++;
-	/* One block: the pointers, then what they point at. */
-	list = need(1, (n + 1) * sizeof(*list) + n * sizeof(*m));
-	m = (struct sluice_mount *)(void *)(list + n + 1);
+	list = scratch(n + 1, sizeof(*list));
+	m = scratch(n + 1, sizeof(*m));
 	for (size_t i = 0; i < n; i++) {
 		list[i] = &m[i];
-		if (parse_mount(texts[i], &m[i]) != 0) {
-			free(list);
+		if (parse_mount(texts[i], &m[i]) != 0)
 			return NULL;
-		}
 	}
-	list[n] = NULL;
 	return list;
 }
 
@@ -180,7 +175,6 @@ vm_create(struct tool *t)
 	struct sluice_vm_spec spec;
 	const char **env = args_all(&t->a, "env");
 	const char **limits = args_all(&t->a, "limit");
-	const char **mounts = args_all(&t->a, "mount");
 	char key[33];
 	int r;
 
@@ -188,7 +182,7 @@ vm_create(struct tool *t)
 	spec.name = args_get(&t->a, "name");
 	spec.env = env;
 	spec.limits = limits;
-	spec.mounts = parse_mounts(mounts);
+	spec.mounts = parse_mounts(args_all(&t->a, "mount"));
 	random_key(key);
 	spec.key = key;
 	r = spec.mounts ? check_pairs("env", env) : EXIT_USAGE;
@@ -201,10 +195,6 @@ vm_create(struct tool *t)
 			    SLUICE_OK
 			? out_end()
 			: fail(t, &err);
-	free(env);
-	free(limits);
-	free(mounts);
-	free((void *)(uintptr_t)spec.mounts);
 	return r;
 }
 

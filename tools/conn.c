@@ -51,6 +51,33 @@ need(size_t n, size_t size)
 	return p;
 }
 
+/* Memory until the end of the command. */
+static struct scrap {
+	struct scrap *next;
+	max_align_t mem[];
+} * scraps;
+
+void *
+scratch(size_t n, size_t size)
+{
+	struct scrap *s = need(1, sizeof(*s) + n * size);
+
+	s->next = scraps;
+	scraps = s;
+	return s->mem;
+}
+
+void
+scratch_free(void)
+{
+	while (scraps) {
+		struct scrap *s = scraps;
+
+		scraps = s->next;
+		free(s);
+	}
+}
+
 void
 random_key(char key[33])
 {

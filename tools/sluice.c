@@ -74,10 +74,7 @@ run(struct tool *t, int argc, char **argv)
 		return out_end();
 	}
 	r = args_parse(t, c, argc - skip, argv + skip);
-	if (r < 0)
-		r = c->run(t);
-	args_free(&t->a);
-	return r;
+	return r < 0 ? c->run(t) : r;
 }
 
 int
@@ -104,5 +101,6 @@ main(int argc, char **argv)
 	r = run(&t, argc - i, argv + i);
 	if (t.c)
 		conn_close(&t);
+	scratch_free();
 	return r;
 }

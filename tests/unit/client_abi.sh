@@ -29,7 +29,7 @@ grep -q 'SONAME.*\[libsluice\.so\.0\]' "$tmp/dyn"
 check 'SONAME' $?
 
 grep NEEDED "$tmp/dyn" | sed 's/.*\[//; s/\]//' |
-    grep -vE '^(libc|libprotobuf-c|libsodium|lib[autl]+san|libm|libgcc_s|libpthread|ld-linux.*)\.so' \
+    grep -vE '^(libc|libprotobuf-c|libsodium|lib(asan|ubsan|tsan|lsan)|libm|libgcc_s|libpthread|ld-linux.*)\.so' \
     >"$tmp/why"
 [ ! -s "$tmp/why" ]
 check 'needs neither nng nor sqlite' $?
