@@ -52,7 +52,8 @@ struct vm_sink {
 	 * vm is valid during the call, also for VM_DELETED. May not free the
 	 * engine. */
 	void (*state)(void *ctx, struct vm *vm, enum vm_state now);
-	/* oom, disk_full, limit_near: once per crossing. */
+	/* "oom": the kernel killed something for memory; detail "kills=N".
+	 * Room for disk_full and limit_near, which nothing tells yet. */
 	void (*notice)(
 	    void *ctx, struct vm *vm, const char *what, const char *detail);
 	/* The spawner or opener is gone: the server must stop. */
@@ -86,9 +87,11 @@ struct vm *vm_adopt_stopped(
  * is in state failed and stays known; vm is passed to done all the same. */
 void vm_start(struct vm *vm, vm_done_fn *done, void *ctx);
 /* Kill all, remove all; legal in every state, also while creating, and again
- * while deleting. done when nothing is left (processes, cgroup, files); vm is
- * valid during done for the last time. Processes that still have readers
- * outlive it until those detach: see vm_proc_vm. */
+ * while deleting. done (from inside, when there is nothing to wait for) when
+ * nothing is left (processes, cgroup, files); vm is valid during done for the
+ * last time. With ei: it is not gone, found again, and may be deleted again.
+ * Processes that still have readers outlive it until those detach: see
+ * vm_proc_vm. */
 void vm_delete(struct vm *vm, vm_done_fn *done, void *ctx);
 
 /* NULL for an unknown id and for one of another tenant alike; also for a VM
@@ -124,7 +127,7 @@ const char *const *vm_missing(const struct vm *vm);
 
 #define VM_EXEC_DETACH 1u /* no stdin, drop_oldest */
 #define VM_EXEC_RAW    2u /* stdio pipes go to the caller (agents) */
-#define VM_EXEC_AWAKE  4u
+#define VM_EXEC_AWAKE  4u /* kept for the idle rule; no effect yet */
 
 struct vm_exec_spec {
 	const char *const *argv; /* NULL-terminated, argv[0] searched in PATH */
@@ -146,7 +149,8 @@ struct vm_exit {
 
 /* proc NULL = could not be started; ei says why (argv[0] not found is
  * NOT_FOUND, not executable PERMISSION_DENIED, as the shell's 127 and 126).
- * Called exactly once, never from inside vm_exec. Attach the owner reader
+ * Called exactly once, not from inside vm_exec (but when there is no memory
+ * even for the refusal). Attach the owner reader
  * here: when the call returns without one, pause becomes drop_oldest. RAW:
  * take the stdio and set on_exit here, or they are closed. */
 typedef void vm_started_fn(
