@@ -157,7 +157,7 @@ ask(struct store_cursor *c, enum store_read_kind kind)
 	r->end = c->cfg.backward ? c->cfg.end : end;
 	r->backward = c->cfg.backward;
 	r->max_events = (unsigned)SLI_MIN(c->left, 256);
-	r->max_bytes = STORE_PAGE_MAX;
+	r->max_bytes = (size_t)c->st->cfg.page_bytes;
 	r->set = c->cur.parts;
 	r->offset = c->offset;
 	r->ctx = c;

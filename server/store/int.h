@@ -32,8 +32,9 @@
 #define STORE_PIECE_MAX (64u << 10)
 #define STORE_QUANTUM   (64u << 10)
 #define STORE_BATCH_MAX (8u << 20)
-#define STORE_TAIL_MAX  (256u << 10)
-#define STORE_PAGE_MAX  (64u << 10)
+/* Defaults of the configuration. */
+#define STORE_TAIL_BYTES (256u << 10)
+#define STORE_PAGE_BYTES (64u << 10)
 
 static inline int64_t
 store_key(uint64_t sno, uint64_t seq)

@@ -29,7 +29,13 @@ defaults(struct store_cfg *c)
 	if (c->cache_bytes == 0)
 		c->cache_bytes = UINT64_C(64) << 20;
 	if (c->tail_bytes == 0)
-		c->tail_bytes = UINT64_C(16) << 20;
+		c->tail_bytes = STORE_TAIL_BYTES;
+	if (c->tails_bytes == 0)
+		c->tails_bytes = UINT64_C(16) << 20;
+	if (c->page_bytes == 0)
+		c->page_bytes = STORE_PAGE_BYTES;
+	if (c->wal_warn_bytes == 0)
+		c->wal_warn_bytes = UINT64_C(256) << 20;
 	if (c->ballast_bytes == 0)
 		c->ballast_bytes = UINT64_C(16) << 20;
 }

@@ -21,11 +21,14 @@ struct store_cfg {
 	const char *dir;         /* state directory, ours, 0700 */
 	struct sli_mailbox *mb;  /* the loop's */
 	unsigned readers;        /* 2..4; 0 = 2 */
-	unsigned linger_ms;      /* non-barrier events; default 10 */
+	unsigned linger_ms;      /* of what is no barrier; 0 = none */
 	uint64_t budget;         /* uncommitted bytes, server; 0 = 64 MiB */
 	uint64_t session_budget; /* uncommitted bytes, session; 0 = 2 MiB */
 	uint64_t cache_bytes;    /* page cache of the writer; 0 = 64 MiB */
-	uint64_t tail_bytes;     /* all tail rings; 0 = 16 MiB */
+	uint64_t tail_bytes;     /* tail of one session; 0 = 256 KiB */
+	uint64_t tails_bytes;    /* all tails; 0 = 16 MiB */
+	uint64_t page_bytes;     /* read at once for a cursor; 0 = 64 KiB */
+	uint64_t wal_warn_bytes; /* a longer log is reported; 0 = 256 MiB */
 	uint64_t ballast_bytes;  /* given up when the disk fills; 0 = 16 MiB */
 	void (*fatal)(void *ctx, const struct sli_errinfo *ei);
 	/* The byte budget of a session (or of all, sid NULL) is full / has

@@ -72,7 +72,7 @@ static void
 shrink_all(struct store *st, const struct store_session *keep)
 {
 	while (
-	    st->tail_bytes > st->cfg.tail_bytes && !sli_list_empty(&st->lru)) {
+	    st->tail_bytes > st->cfg.tails_bytes && !sli_list_empty(&st->lru)) {
 		struct store_session *s =
 		    SLI_LIST_ENTRY(st->lru.next, struct store_session, lru);
 
@@ -92,7 +92,7 @@ store_tail_add(struct store *st, struct store_session *s, struct store_job *j)
 
 		SLI_ASSERT(l->first_seq + l->nev == j->first_seq);
 	}
-	if (j->cost > STORE_TAIL_MAX || (t->n == t->cap && grow(t) < 0)) {
+	if (j->cost > st->cfg.tail_bytes || (t->n == t->cap && grow(t) < 0)) {
 		/* A tail has no holes: what came before goes as well. */
 		store_tail_drop(st, s, UINT64_MAX);
 		return;
@@ -105,7 +105,7 @@ store_tail_add(struct store *st, struct store_session *s, struct store_job *j)
 	if (!sli_list_empty(&s->lru))
 		sli_list_del(&s->lru);
 	sli_list_add_tail(&st->lru, &s->lru);
-	while (t->bytes > STORE_TAIL_MAX)
+	while (t->bytes > st->cfg.tail_bytes)
 		drop_first(st, s);
 	shrink_all(st, s);
 }

@@ -18,7 +18,6 @@
 /* Pages of the write-ahead log: when to checkpoint, when to insist. */
 #define WAL_CHECKPOINT 4000u
 #define WAL_RESTART    16384u
-#define WAL_TRUNCATE   65536u
 /* Wait for foreign readers when insisting. */
 #define INSIST_MS 100
 #define RETRY_NS  (INT64_C(1000) * 1000000)
@@ -39,6 +38,21 @@ checkpoint_failed(struct store_writer *w, int rc)
 	/* Otherwise the log stays; the next one does it. */
 }
 
+/* A reader of another program holds an old snapshot; ours never do. */
+static int
+insist(struct store_writer *w)
+{
+	uint64_t bytes = (uint64_t)w->wal_pages * 4096;
+
+	(void)sqlite3_busy_timeout(w->db->h, INSIST_MS);
+	if (bytes < w->st->cfg.wal_warn_bytes)
+		return SQLITE_CHECKPOINT_RESTART;
+	sli_log(SLI_LOG_WARN, "store", "wal_long",
+	    "bytes=%llu another program reads %s and holds up the checkpoint",
+	    (unsigned long long)bytes, w->st->path);
+	return SQLITE_CHECKPOINT_TRUNCATE;
+}
+
 void
 store_checkpoint(struct store_writer *w)
 {
@@ -50,14 +64,8 @@ store_checkpoint(struct store_writer *w)
 	now = sli_mono_ns();
 	if (now < w->wal_try_ns)
 		return;
-	if (w->wal_pages >= WAL_RESTART) {
-		mode = w->wal_pages >= WAL_TRUNCATE ? SQLITE_CHECKPOINT_TRUNCATE
-						    : SQLITE_CHECKPOINT_RESTART;
-		sli_log(SLI_LOG_WARN, "store", "wal_long",
-		    "pages=%u a foreign reader holds an old snapshot",
-		    w->wal_pages);
-		(void)sqlite3_busy_timeout(w->db->h, INSIST_MS);
-	}
+	if (w->wal_pages >= WAL_RESTART)
+		mode = insist(w);
 	rc = sqlite3_wal_checkpoint_v2(w->db->h, NULL, mode, &log, &done);
 	if (mode != SQLITE_CHECKPOINT_PASSIVE)
 		(void)sqlite3_busy_timeout(w->db->h, 2000);

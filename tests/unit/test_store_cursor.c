@@ -240,7 +240,7 @@ long_bodies_come_in_parts(void **state)
 		    cfg.backward ? "5 4 [262144] 3 [300000] 2 [40000] 1 "
 				 : "1 2 [40000] 3 [300000] 4 [262144] 5 ");
 		assert_in_range(store_cursor_held(&o.c), 0,
-		    STORE_PAGE_MAX + SLI_EVENT_INLINE_MAX + 100);
+		    STORE_PAGE_BYTES + SLI_EVENT_INLINE_MAX + 100);
 		store_cursor_fini(&o.c);
 	}
 }

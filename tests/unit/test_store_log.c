@@ -260,7 +260,7 @@ tails_share_a_cap(void **state)
 	char sid[16] = "s0";
 
 	t_store_close(t);
-	t->cfg.tail_bytes = 100000;
+	t->cfg.tails_bytes = 100000;
 	t_store_open(t);
 	for (int k = '0'; k <= '9'; k++) {
 		sid[1] = (char)k;
