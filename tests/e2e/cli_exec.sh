@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # sluice exec, ps, kill, attach-process on a real server: bytes, exit statuses,
 # signals, back-pressure, and output that is never cut (B52).
+# shellcheck source=/dev/null
 . "$SLUICE_SRC/tests/lib/cli.sh"
+sluice=$SLUICE_BUILD/bin/sluice
 server_start
 vm=$("$sluice" vm create --name cli --env V=vm) || exit 1
 

@@ -4,7 +4,9 @@
 # sluice session, prompt, permit, history, attach on a real server, with the
 # agent that ships with it: exit codes, what stands on stdout and what on
 # stderr, reconnection after a kill of the server in the middle of a turn.
+# shellcheck source=/dev/null
 . "$SLUICE_SRC/tests/lib/cli.sh"
+sluice=$SLUICE_BUILD/bin/sluice
 server_start
 vm=$("$sluice" vm create) || exit 1
 

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # For shell tests of the sluice command: a server of their own in a temporary
 # home, numbered results, and an end that leaves nothing. Sourced.
-#   $D   temporary directory, gone at the end      $sluice   the command
+#   $D   temporary directory, gone at the end
 set -u
 D=$(mktemp -d "${TMPDIR:-/tmp}/slt-cli.XXXXXX") || exit 1
 chmod 755 "$D"
 export HOME=$D XDG_RUNTIME_DIR=$D/run XDG_STATE_HOME=$D/state
 mkdir -m 755 "$XDG_RUNTIME_DIR"
 unset SLUICE_URL
-sluice=$SLUICE_BUILD/bin/sluice
 server_pid=
 results=0
 
@@ -35,7 +34,7 @@ until_ok() {
 server_start() { # argument...
 	"$SLUICE_BUILD/bin/sluiced" "$@" >>"$D/server.log" 2>&1 &
 	server_pid=$!
-	until_ok "$sluice" stats || {
+	until_ok "$SLUICE_BUILD/bin/sluice" stats || {
 		echo "Bail out! the server does not start"
 		sed 's/^/# /' "$D/server.log"
 		exit 1

@@ -32,7 +32,7 @@ refuses() { # code piece argument...
 
 # usage
 refuses 2 'sluice help'
-refuses 2 'did you mean "session"' sessio list
+refuses 2 'did you mean "stats"' stat
 refuses 2 'did you mean "vm create"' vm creat
 refuses 2 'did you mean "attach-process"' attach-proces v 1
 refuses 2 'sluice help vm' vm
