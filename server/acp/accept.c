@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/mutant.h"
 
 #include <string.h>
 
@@ -248,6 +249,8 @@ submit(struct acp_session *s, struct turn *t)
 	memcpy(r->ch.prompt_hash, t->hash, sizeof(t->hash));
 	r->ch.deadline_ms = r->ev.at_ms + t->deadline_ms;
 	txn->fail_fast = 1;
+	if (SLI_MUTATED(acp_idle_cancel_poisons) && *s->broken)
+		t->cause = CAUSE_USER;
 	txn->turn = t;
 	txn_submit(txn, 1, accepted);
 }

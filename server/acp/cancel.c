@@ -5,6 +5,7 @@
 #include "acp/engine.h"
 
 #include "base/log.h"
+#include "base/mutant.h"
 
 static void deadline_due(struct loop_timer *timer);
 static void grace_due(struct loop_timer *timer);
@@ -98,8 +99,11 @@ acp_cancel(struct acp_session *s)
 	loop_assert(s->a->loop);
 	if (s->deleting)
 		return 0;
-	if (!turn && sli_list_empty(&s->queue))
+	if (!turn && sli_list_empty(&s->queue)) {
+		if (SLI_MUTATED(acp_idle_cancel_poisons))
+			s->broken[0] = 'x';
 		return 0;
+	}
 	if (!turn)
 		turn = SLI_LIST_ENTRY(s->queue.next, struct turn, node);
 	no = turn->no;
@@ -129,7 +133,7 @@ grace_due(struct loop_timer *timer)
 	struct acp_session *s =
 	    SLI_CONTAINER_OF(timer, struct acp_session, grace_timer);
 
-	if (s->active && s->ag)
+	if (s->active && s->ag && !SLI_MUTATED(acp_grace_endless))
 		agent_kill(s->ag);
 }
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/mutant.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -61,7 +62,8 @@ txn_new_plain(struct acp_session *s)
 struct txn *
 txn_new(struct acp_session *s)
 {
-	sup_flush(&s->sup, loop_now_ms(s->a->loop));
+	if (!SLI_MUTATED(acp_response_first))
+		sup_flush(&s->sup, loop_now_ms(s->a->loop));
 	return txn_new_plain(s);
 }
 
@@ -154,6 +156,10 @@ txn_body(struct txn *t, struct sli_record *r, struct sli_slice body)
 void
 txn_out(struct txn *t, struct out *o)
 {
+	if (SLI_MUTATED(acp_said_before_commit)) {
+		io_send(t->s, o);
+		return;
+	}
 	sli_list_add_tail(&t->outs, &o->node);
 	t->bytes += o->n;
 }

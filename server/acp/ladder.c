@@ -7,6 +7,7 @@
 #include "acp/engine.h"
 
 #include "base/mem.h"
+#include "base/mutant.h"
 #include "base/str.h"
 
 void
@@ -16,7 +17,8 @@ ladder_failed(struct agent *g, struct txn *t, const char *why)
 		g->can_resume = 0;
 	else
 		g->can_load = 0;
-	open_step_failed(g, t, why);
+	if (!SLI_MUTATED(acp_load_failed_silently))
+		open_step_failed(g, t, why);
 }
 
 /* The block that goes in front of the next prompt. Marked twice: for programs

@@ -9,6 +9,7 @@
 #include "base/log.h"
 
 #include "base/mem.h"
+#include "base/mutant.h"
 
 #include <string.h>
 
@@ -173,7 +174,11 @@ perm_due(struct loop_timer *timer)
 	sli_list_for_each_safe (it, tmp, &s->perms) {
 		struct perm *p = SLI_LIST_ENTRY(it, struct perm, node);
 
-		if (p->phase == PERM_PENDING && p->due_ms <= now)
+		if (p->phase != PERM_PENDING || p->due_ms > now)
+			continue;
+		if (SLI_MUTATED(acp_permission_open))
+			permit_answer(p, 0, "nobody");
+		else
 			permit_drop(p, PERM_EXPIRED);
 	}
 	permit_timer(s);

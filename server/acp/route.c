@@ -4,6 +4,7 @@
  * counted; none is parsed further here. */
 #include "acp/engine.h"
 
+#include "base/mutant.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -164,7 +165,7 @@ held_back(struct acp_session *s, const struct line *ln)
 	int64_t now = loop_now_ms(s->a->loop);
 
 	if (ln->parts || !env_is(&e->update, "tool_call_update") ||
-	    e->tok.meta || e->call.cut ||
+	    (e->tok.meta && !SLI_MUTATED(acp_meta_ignored)) || e->call.cut ||
 	    (e->status.set && !env_is(&e->status, "in_progress")))
 		return 0;
 	if (!sup_offer(&s->sup, ln->bytes, env_slice(&e->call), ln->at_ms, now))
@@ -213,7 +214,8 @@ session_update(struct agent *g, const struct line *ln)
 			update(s, ln);
 		else
 			stray(g, "an update of a foreign session", ln);
-	} else if (ours && g->step != STEP_RESUME) {
+	} else if (ours && g->step != STEP_RESUME &&
+		   !SLI_MUTATED(acp_replay_stored)) {
 		/* loading, or what a failed load still sends */
 		g->replayed++;
 		g->replayed_bytes += ln->length;

@@ -7,6 +7,8 @@
 
 #include "acp/overlap.h"
 
+#include "base/mutant.h"
+
 /* Where in the message an object stands: which of its members are special. */
 enum place {
 	P_TOP,
@@ -30,7 +32,8 @@ text_covers(const struct jtree *a, uint32_t x, struct jtree *b, uint32_t y)
 	if (s == OVERLAP_NONE)
 		return 0;
 	/* what leaves at the front must stand in the last kept snapshot */
-	if (s > 0 && (size_t)v->slid + s > v->base)
+	if (s > 0 && (size_t)v->slid + s > v->base &&
+	    !SLI_MUTATED(acp_byte_dropped))
 		return 0;
 	b->v[y].slid = v->slid + (uint32_t)s;
 	b->v[y].base = v->base;

@@ -5,6 +5,8 @@
  * decode, build or recurse. */
 #include "acp/token.h"
 
+#include "base/mutant.h"
+
 #include <string.h>
 
 /* In this order: between values, ended, inside strings, inside numbers. */
@@ -35,12 +37,10 @@ enum state {
 void
 tok_init(struct tok *t, tok_fn *fn, void *ctx)
 {
-	/* bits and carry need no clearing: written before they are read */
 	memset(t, 0, offsetof(struct tok, bits));
 	t->fn = fn;
 	t->ctx = ctx;
-	t->watch = TOK_DEPTH_MAX;
-	t->max_depth = TOK_DEPTH_MAX;
+	t->watch = t->max_depth = TOK_DEPTH_MAX;
 	t->state = S_VALUE;
 }
 
@@ -109,7 +109,7 @@ carry_upto(struct tok *t, const uint8_t *e)
 	const uint8_t *from = t->text ? t->text : t->chunk;
 	size_t n = (size_t)(e - from);
 
-	if (t->text)
+	if (t->text && !SLI_MUTATED(acp_carry_stale))
 		t->ncarry = 0;
 	t->text = NULL;
 	n = SLI_MIN(n, (size_t)(TOK_CARRY - t->ncarry));

@@ -7,6 +7,7 @@
 #include "base/log.h"
 
 #include "base/mem.h"
+#include "base/mutant.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -125,7 +126,8 @@ retire(struct turn *turn)
 	if (s->active == turn) {
 		s->active = NULL;
 		cancel_done(s);
-		sup_end(&s->sup, loop_now_ms(s->a->loop));
+		if (!SLI_MUTATED(acp_response_first))
+			sup_end(&s->sup, loop_now_ms(s->a->loop));
 	} else {
 		sli_list_del(&turn->node);
 		s->nqueue--;

@@ -120,8 +120,16 @@ deltas_in_meta_are_all_kept(void **state)
 		    more, sizeof(more), ",\"_meta\":{\"delta\":\"d%u.\"}", i);
 		resend(r, t, "t1", more);
 	}
+	/* and wherever _meta stands, whatever it holds */
+	for (unsigned i = 1; i <= 20; i++)
+		peer_update(r,
+		    "\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":"
+		    "\"t2\",\"content\":[{\"text\":\"%s\",\"_meta\":{\"n\":"
+		    "%u}}]",
+		    t->text, i);
 	peer_ends(r, id, "end_turn");
 	rig_wait_end(r, 1, SLI_TO_COMPLETED);
+	assert_int_equal(rig_count(r, SLI_EV_AGENT, "\"t2\""), 20);
 	for (unsigned i = 1; i <= 300; i++) {
 		char want[16];
 
