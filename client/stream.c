@@ -4,6 +4,8 @@
  * start of a call is in call.c. */
 #include "client.h"
 
+#include "base/mutant.h"
+
 /* --- life ----------------------------------------------------------------*/
 
 struct sluice_stream *
@@ -146,6 +148,8 @@ sli_stream_live(const struct sluice_stream *s)
 int
 sli_stream_mute(const struct sluice_stream *s)
 {
+	if (SLI_MUTATED(client_calls_after_free))
+		return 0;
 	return s->freed || !s->c || s->c->closing;
 }
 

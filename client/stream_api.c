@@ -3,6 +3,8 @@
  * calls the user back; waiting does, through sluice_process. */
 #include "client.h"
 
+#include "base/mutant.h"
+
 #include <string.h>
 
 void
@@ -18,6 +20,8 @@ sli_stream_made_room(struct sluice_stream *s)
 	if (!s->hungry)
 		return;
 	s->hungry = 0;
+	if (SLI_MUTATED(client_writable_lost))
+		return;
 	s->writable = 1;
 	sli_stream_add_todo(s);
 }

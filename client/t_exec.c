@@ -5,6 +5,7 @@
  * in t_proc.c. */
 #include "typed.h"
 
+#include "base/mutant.h"
 #include "wire/guard.h"
 
 #include <string.h>
@@ -145,7 +146,7 @@ exec_result(struct sluice_stream *s, const struct sluice_error *err,
 	(void)body;
 	/* The exit is the truth: whatever happens to the call after it, the
 	 * process ended so; and without it nothing is known. */
-	if (x->exited) {
+	if (x->exited || SLI_MUTATED(client_exit_invented)) {
 		err = NULL;
 		sli_stream_set_end(s, NULL);
 	} else if (!err) {

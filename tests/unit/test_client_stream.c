@@ -98,6 +98,15 @@ start(struct fake *f, struct seen *x)
 	x->c = fake_client(f, NULL);
 }
 
+static uint64_t
+unreleased(sluice_client *c)
+{
+	struct sluice_counters n = {.size = sizeof(n)};
+
+	sluice_get_counters(c, &n);
+	return n.unreleased;
+}
+
 /* --- tests ---------------------------------------------------------------*/
 
 static void
@@ -181,7 +190,9 @@ messages_in_order_and_acks_of_the_prefix(void **state)
 	sluice_msg_done(x.msg[1]);
 	fake_turn(&f, x.c, NULL);
 	assert_int_equal(f.st[sid].acked, 0);
+	assert_int_equal(unreleased(x.c), 25);
 	sluice_msg_done(x.msg[0]);
+	assert_int_equal(unreleased(x.c), 15);
 	sluice_msg_done(x.msg[2]);
 	sluice_msg_done(x.msg[4]);
 	fake_turn(&f, x.c, NULL);
