@@ -184,10 +184,9 @@ worker_run(int sock, int root, int userns)
 	static union opener_packet in, out;
 	struct place p;
 	int fd, bad;
-	long n;
 
 	bad = enter(&p, root, userns) < 0 ? errno : 0;
-	while ((n = sli_fd_recv(sock, in.b, sizeof(in.b), NULL, 0, NULL)) > 0) {
+	while (sli_fd_recv(sock, in.b, sizeof(in.b), NULL, 0, NULL) > 0) {
 		fd = -1;
 		if (bad) {
 			memset(&out.reply, 0, sizeof(out.reply));
@@ -197,10 +196,9 @@ worker_run(int sock, int root, int userns)
 		} else {
 			fd = perform(&p, &in.rq, in.b + sizeof(in.rq), &out);
 		}
-		n = sli_fd_send(sock, out.b, out.h.len, &fd, fd >= 0);
-		sli_fd_close(&fd);
-		if (n < 0)
+		if (sli_fd_send(sock, out.b, out.h.len, &fd, fd >= 0) < 0)
 			break;
+		sli_fd_close(&fd);
 	}
 	_exit(0);
 }

@@ -130,7 +130,7 @@ open_root(struct cg_root *r, const char *base, const char *id, int v2)
 {
 	static const char *const enable[] = {"+memory", "+pids", "+cpu"};
 	char path[PATH_LEN + 64];
-	int level, fd, i;
+	int level, fd = -1, i;
 
 	for (level = 0; level < 3; level++) {
 		sli_snprintf(path, sizeof(path), "%s%s%s%s", base,

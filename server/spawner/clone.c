@@ -41,7 +41,8 @@ become(const struct spawner_conf *c, uid_t uid, gid_t gid)
 /* As fork(): 0 in the child. Exits when root cannot be taken back: nothing
  * may go on under the wrong ids. */
 static pid_t
-raw_clone(const struct spawner_conf *c, uint64_t flags, int *ret_pidfd)
+raw_clone(const struct spawner_conf *c, uint64_t flags,
+    int *ret_pidfd) /* NOLINT(readability-non-const-parameter): kernel's */
 {
 	struct clone_args a = {
 	    .flags = NAMESPACES | CLONE_PIDFD | flags,

@@ -330,6 +330,7 @@ rootfs_build(const struct spawner_plan *p, struct spawner_fault *f)
 {
 	struct trees t;
 
+	memset(&t, 0xff, sizeof(t)); /* -1 */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return fail(f, "making private", "the mount namespace");
 	if (take_trees(p, &t, f) < 0 || mount_root(p, f) < 0 ||
