@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a VM costs at the spawner and at pid 1, beside bubblewrap's whole run
  * of true and a plain posix_spawn of true, in interleaved rounds. Prints
- * "name value unit" lines and the target. Not the way through a client: that
- * is another bench. */
+ * "name value unit" lines. Not the way through a client: that is bench_exec. */
 #include "t_sbx.h"
 
 #include "base/fd.h"
@@ -164,20 +163,18 @@ main(void)
 		exec_pass(&s, i);
 	}
 	sbx_stop(&s);
-	c = report("spawner.create", create, N);
-	(void)report("spawner.create_and_first_true", first, N);
-	(void)report("spawner.delete", delete, N);
+	c = report("vm.create", create, N);
+	(void)report("vm.create_and_first_true", first, N);
+	(void)report("vm.delete", delete, N);
 	e = report("pid1.exec_true", execs, N);
 	p = report("host.spawn_true", spawn, N);
-	printf("pid1.exec_true.ratio %.2f x\n", e / p);
+	printf("pid1.exec_true.vs_host %.2f x\n", e / p);
 	qsort(bwrap, N, sizeof(*bwrap), by_value);
 	if (bwrap[0] < 0) {
-		printf("peer bubblewrap missing\n");
+		printf("missing bubblewrap not installed, or refuses to run\n");
 		return 0;
 	}
 	b = report("bubblewrap.run_true", bwrap, N);
-	printf("spawner.create.ratio %.2f x\n", c / b);
-	printf("target spawner.create.p50_us %.0f %.0f %s\n", c, b,
-	    c <= b ? "ok" : "short");
+	printf("vm.create.vs_bwrap %.2f x\n", c / b);
 	return 0;
 }
