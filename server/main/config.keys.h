@@ -11,8 +11,8 @@ SLUICED_KEY(uid, "UID TENANT ROLE",
     "let this unix uid in: a tenant number "
     "and viewer, user, operator or admin; may repeat")
 SLUICED_KEY(mount_allow, "PATH",
-    "host directory that admins may mount into "
-    "VMs; may repeat; none given: what the asking user can read")
+    "host directory that admins may mount into VMs; may repeat; none given: "
+    "nothing when started as root, else what the server's user can read")
 SLUICED_KEY(agent, "NAME ARGV...",
     "agent command, run inside the VM; may "
     "repeat")

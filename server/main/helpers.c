@@ -133,7 +133,7 @@ await_program(struct program *p, struct sli_errinfo *ei)
 
 /* --- both -----------------------------------------------------------------*/
 
-/* The paths of `mount-allow` without symlinks; one that is not there allows
+/* The paths of `mount_allow` without symlinks; one that is not there allows
  * nothing. Returns how many, to be freed; more than ALLOW_MAX: no memory. */
 static unsigned
 resolve_allow(const struct helpers_conf *conf, char *ret[ALLOW_MAX])

@@ -13,7 +13,7 @@
 struct helpers_conf {
 	const char *state_dir; /* absolute; made (0700) when it is missing */
 	const char *user;      /* `user=` of the configuration, or NULL */
-	/* `mount-allow PATH` lines: what --mount may show to a VM. Started as
+	/* `mount_allow PATH` lines: what --mount may show to a VM. Started as
 	 * root with none: nothing. As an ordinary user with none: whatever that
 	 * user can read. */
 	const char *const *mount_allow;

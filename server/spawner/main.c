@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sluice-spawner: started by sluiced before anything else, with
  *
- *   sluice-spawner STATE LIBEXEC UID GID [MOUNT-ALLOW]...
+ *   sluice-spawner STATE LIBEXEC UID GID [MOUNT_ALLOW]...
  *
  * and the sockets of spawner/proto.h. Reads what it needs from the disk once,
  * gives up what it does not need, says that it stands, serves. */

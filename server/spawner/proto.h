@@ -132,7 +132,7 @@ enum spawner_enforcement {
  *
  * `flags` of mount i are mount_flags[i]; SPAWNER_MOUNT_RO is required.
  * A source is admitted when, symlinks resolved, it lies at or below a
- * `mount-allow` path of the operator (an ordinary user who lists none allows
+ * `mount_allow` path of the operator (an ordinary user who lists none allows
  * all that he can read; root who lists none allows nothing), is a directory or
  * a regular file on an ordinary file system, is not at, above or below the
  * state directory, and can be opened with the rights of peer_uid/peer_gid (no

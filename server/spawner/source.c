@@ -154,7 +154,7 @@ check_opened(const struct spawner_conf *c, int fd, const char *source,
 	ret_path[n] = 0;
 	if (!allowed(c, ret_path))
 		return refuse(f, EACCES, source,
-		    "is not below any `mount-allow` path of this server; the "
+		    "is not below any `mount_allow` path of this server; the "
 		    "operator can add one to its configuration");
 	if (within(ret_path, c->state_dir) || within(c->state_dir, ret_path))
 		return refuse(f, EACCES, source,

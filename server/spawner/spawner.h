@@ -55,7 +55,7 @@ struct spawner_conf {
 	gid_t server_gid;
 	const char *state_dir;
 	const char *libexec;
-	const char *const *allow; /* mount-allow, canonical */
+	const char *const *allow; /* mount_allow, canonical */
 	unsigned nallow;
 	int allow_any; /* whatever this process can read */
 	int state_fd;  /* the state directory; the lock on it is ours */
