@@ -394,6 +394,7 @@ static void
 every_subscriber_sees_one_history(void **state)
 {
 	const char *one = getenv("SEED"), *lng = getenv("SLUICE_LONG");
+	const char *few = getenv("SIM_SEEDS");
 #ifdef __SANITIZE_ADDRESS__
 	unsigned seeds = 300, first = 1; /* it takes its time */
 #else
@@ -404,6 +405,8 @@ every_subscriber_sees_one_history(void **state)
 
 	(void)state;
 	(void)lng;
+	if (few && sli_parse_u64(few, &v) == SLI_OK && v > 0)
+		seeds = (unsigned)v;
 	if (one && sli_parse_u64(one, &v) == SLI_OK) {
 		first = (unsigned)v;
 		seeds = 1;
