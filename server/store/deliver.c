@@ -38,7 +38,7 @@ release(struct store *st, struct store_session *s, size_t cost)
 static void
 relieve(struct store *st, struct store_session *s)
 {
-	if (s->pressed && s->held <= st->cfg.session_budget / 2) {
+	if (s->pressed && !s->dead && s->held <= st->cfg.session_budget / 2) {
 		s->pressed = 0;
 		if (st->cfg.pressure)
 			st->cfg.pressure(st->cfg.ctx, s->id, 0);

@@ -108,8 +108,10 @@ static int
 emit(void *ctx, const struct store_item *it)
 {
 	struct sub *s = ctx;
-	size_t n = 64 + it->bytes.n + (it->ev ? it->ev->body.n : 0);
+	size_t n = 64 + it->bytes.n;
 
+	if (it->kind == STORE_ITEM_EVENT)
+		n += it->ev->body.n;
 	/* A big one goes alone into an empty window. */
 	if (s->inflight > 0 && s->inflight + n > s->window) {
 		seen.blocked++;
