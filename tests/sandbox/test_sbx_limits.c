@@ -99,9 +99,10 @@ test_pids_of_all_users(void **state)
 	if (box.h.privileged && !missing(&vm, SPAWNER_MISS_CGROUP_PIDS)) {
 		/* a uid of its own does not get around the limit */
 		sbx_sh(&vm,
-		    "for i in $(seq 30); do sleep 300 >/dev/null & done; "
-		    "setpriv --reuid 1000 --clear-groups "
-		    "/mnt/t/guest_probe fork 1000; pkill -x sleep",
+		    "for i in $(seq 30); do sleep 300 >/dev/null & p=\"$p "
+		    "$!\"; "
+		    "done; setpriv --reuid 1000 --clear-groups "
+		    "/mnt/t/guest_probe fork 1000; kill $p",
 		    &r);
 		assert_non_null(strstr(r.out, "errno 11"));
 		assert_true(strtol(strstr(r.out, "forked ") + 7, NULL, 10) < 9);
