@@ -77,7 +77,7 @@ struct agent {
 	int no_native; /* loading failed: do not try again */
 	int in_broken, out_eof, err_eof;
 	int exited, code, signal;
-	int gone; /* its end is being told */
+	int gone;     /* its end is being told */
 	int attached; /* it was started */
 	int told;     /* the session knows why this one did not start */
 	int ending;   /* we end it: 1 stdin closed, 2 SIGTERM, 3 killed */

@@ -220,7 +220,8 @@ a_second_server_is_refused(void **state)
 	int64_t t = world_now_ms();
 	assert_int_not_equal(world_start_fails(&other), 0);
 	assert_true(world_now_ms() - t < 2000);
-	assert_true(world_log_has(&w, "another server uses the state directory"));
+	assert_true(
+	    world_log_has(&w, "another server uses the state directory"));
 	assert_true(world_alive(&w));
 	/* Also when it would listen elsewhere. */
 	(void)snprintf(other.conf, sizeof(other.conf),
