@@ -202,6 +202,9 @@ sli_mux_kill_rx(struct sli_mux *m, struct sli_stream *s)
 	(void)m;
 	if (s->rx_state == SLI_RX_OPEN)
 		sli_stream_set_rx(s, SLI_RX_DEAD);
+	/* For good: the peer's END moves a dead direction on to ended, and what
+	 * the owner releases then must not count twice. */
+	s->waived = 1;
 	sli_buf_free(&s->partial);
 	sli_rx_release_all(&s->rx);
 }

@@ -268,8 +268,7 @@ sli_mux_release(struct sli_mux *m, uint32_t sid, uint64_t n)
 {
 	struct sli_stream *s = sli_table_get(&m->table, sid);
 
-	if (s == NULL || s->rx_state == SLI_RX_DEAD || s->peer_reset ||
-	    s->rx_state == SLI_RX_DONE || s->muted)
+	if (s == NULL || s->waived || s->rx_state == SLI_RX_DONE || s->muted)
 		return;
 	SLI_ASSERT(sli_rx_release(&s->rx, n));
 	sli_mux_settle(m, s);

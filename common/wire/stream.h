@@ -96,6 +96,7 @@ struct sli_stream {
 	uint8_t opened;   /* OPENED is queued, or has come */
 	uint8_t handler;  /* server: sink.call was made, not ended yet */
 	uint8_t muted;    /* no sink call but gone */
+	uint8_t waived;   /* all that came or comes counts as released */
 	uint8_t untold;   /* server: sink.call was never made */
 	uint8_t peer_reset;
 	uint8_t reset_sent; /* RESET is written */

@@ -105,6 +105,34 @@ stop_by_server(void **state)
 	kit_fini(&c);
 }
 
+/* The owner's last release of what the end of the call had released anyway: it
+ * comes after the peer's END, or after a result that followed END. */
+static void
+released_after_the_end(void **state)
+{
+	struct kit k;
+
+	(void)state;
+	kit_start(&k, SLI_SERVER, NULL);
+	assert_int_equal(kit_call(&k, 1, "", 0), SLI_OK);
+	assert_int_equal(kit_data(&k, 1, SLI_FF_EOM, 0, 1000), SLI_OK);
+	/* An answer under way keeps the stream. */
+	give(&k, 1, 1, 100);
+	assert_int_equal(kit_drain(&k, 1), 100);
+	assert_int_equal(result(&k, 1, 0, ""), SLI_OK);
+	assert_int_equal(kit_data(&k, 1, SLI_FF_END, 1000, 0), SLI_OK);
+	sli_mux_release(k.m, 1, 1000);
+
+	assert_int_equal(kit_call(&k, 3, "", 0), SLI_OK);
+	assert_int_equal(
+	    kit_data(&k, 3, SLI_FF_EOM | SLI_FF_END, 0, 500), SLI_OK);
+	give(&k, 3, 1, 100);
+	assert_int_equal(kit_drain(&k, 3), 100);
+	assert_int_equal(result(&k, 3, 0, ""), SLI_OK);
+	sli_mux_release(k.m, 3, 500);
+	kit_fini(&k);
+}
+
 static void
 reset_by_client(void **state)
 {
@@ -344,6 +372,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(stop_by_client),
 	    cmocka_unit_test(stop_by_server),
+	    cmocka_unit_test(released_after_the_end),
 	    cmocka_unit_test(reset_by_client),
 	    cmocka_unit_test(reset_by_owner_client),
 	    cmocka_unit_test(reset_by_server),
