@@ -13,6 +13,17 @@
 #define CALLS_MAX 65536u
 #define ARENA_CAP (1u << 20)
 
+/* What svc_unpack gave is valid until the handler returns. Not cleared before
+ * the turn ends, the messages of one turn would share one bound. */
+static void
+give_message(struct call *c, struct sli_slice bytes)
+{
+	struct svc_calls *t = c->calls;
+
+	c->ops->message(c->ctx, bytes);
+	sli_arena_reset(&t->arena);
+}
+
 /* The method of a call that may go on; NULL: ei says why it is refused. */
 static const struct method *
 admit(const struct svc_calls *t, const struct conn *conn,
@@ -124,7 +135,7 @@ on_data(void *ctx, uint32_t sid, uint64_t offset, struct sli_slice bytes)
 	} else if (!c->ops->message) {
 		refuse_message(c);
 	} else {
-		c->ops->message(c->ctx, bytes);
+		give_message(c, bytes);
 	}
 }
 
@@ -235,7 +246,7 @@ deliver_one(struct call *c)
 		refuse_message(c);
 		return;
 	} else {
-		c->ops->message(c->ctx, msg);
+		give_message(c, msg);
 	}
 	c = sli_ids_get(t->ids, id);
 	if (c)
