@@ -217,9 +217,13 @@ helpers_start(const struct helpers_conf *conf, struct helpers *ret,
             { .start = {-1, -1},   .as_server = 1}
         };
 	struct helpers h = {.spawner_fd = -1, .opener_fd = -1};
+	struct sigaction dfl = {.sa_handler = SIG_DFL};
 	char libexec[4096];
 	enum sli_err e;
 
+	/* Inherited as ignored, children would be reaped unseen: the helpers
+	 * and every VM's pid 1. */
+	(void)sigaction(SIGCHLD, &dfl, NULL);
 	e = find_libexec(libexec, sizeof(libexec), ei);
 	if (e == SLI_OK)
 		e = helpers_prepare(conf, &h, ei);

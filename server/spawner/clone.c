@@ -88,6 +88,20 @@ write_proc(pid_t pid, int pidfd, const char *name, const char *text)
 	return r;
 }
 
+/* Where user namespaces are refused the kernel says so at one of several
+ * steps; what helps is the same. */
+void
+clone_explain(struct spawner_fault *f)
+{
+	char remedy[160];
+
+	if ((f->sys == EPERM || f->sys == EACCES || f->sys == ENOSPC) &&
+	    spawner_userns_remedy(remedy, sizeof(remedy)))
+		sli_snprintf(f->text, sizeof(f->text),
+		    "user namespaces are refused here; allow them with: %s",
+		    remedy);
+}
+
 static int
 write_maps(const struct spawner_conf *c, pid_t pid, int pidfd, uid_t base,
     struct spawner_fault *f)
@@ -117,15 +131,11 @@ write_maps(const struct spawner_conf *c, pid_t pid, int pidfd, uid_t base,
 static int
 clone_failed(const struct spawner_conf *c, int err, struct spawner_fault *f)
 {
-	char remedy[160];
-
-	if (spawner_userns_remedy(remedy, sizeof(remedy)))
-		return spawner_fail(f, err, "clone",
-		    "user namespaces are refused here; allow them with: %s",
-		    remedy);
-	return spawner_fail(f, err, "clone",
+	(void)spawner_fail(f, err, "clone", "%s",
 	    c->privileged ? "the kernel refuses new namespaces"
 			  : "the kernel refuses new namespaces to this user");
+	clone_explain(f);
+	return -1;
 }
 
 int

@@ -212,6 +212,9 @@ parse(struct spawner_conf *c, int argc, char **argv, struct spawner_fault *f)
 	c->allow = (const char *const *)(argv + 5);
 	c->nallow = (unsigned)(argc - 5);
 	c->privileged = geteuid() == 0;
+	if (sli_fd_read_file(
+		AT_FDCWD, "/proc/self/oom_score_adj", path, sizeof(path)) > 0)
+		c->oom_adj = path[0] == '-' ? -1 : 0;
 	c->allow_any = !c->privileged && c->nallow == 0;
 	sli_snprintf(path, sizeof(path), "%s/guest", c->libexec);
 	c->guest_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -90,6 +90,8 @@ on_setup(struct spawner *s, struct spawner_vm *vm)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n == (ssize_t)sizeof(w) && !w.rooted) {
+		if (strcmp(w.fault.step, "root") == 0)
+			clone_explain(&w.fault);
 		life_fail(s, vm, &w.fault);
 	} else if (n == (ssize_t)sizeof(w) &&
 		   vm->state == SPAWNER_VM_BUILDING) {

@@ -61,6 +61,7 @@ struct spawner_conf {
 	int state_fd;  /* the state directory; the lock on it is ours */
 	int guest_fd;  /* O_PATH, of libexec/guest; -1 = none */
 	int pid1_fd;   /* sealed memfd */
+	int oom_adj;   /* our own oom_score_adj */
 };
 
 /* --- skeleton -------------------------------------------------------------*/
@@ -244,6 +245,8 @@ int clone_vm(
     struct spawner_vm *vm, struct spawner_plan *plan, struct spawner_fault *f);
 /* After ROOTED: root and user namespace into ret_fds, netns into the VM. */
 int clone_open(struct spawner_vm *vm, int ret_fds[2], struct spawner_fault *f);
+/* Put the remedy into the text of a fault that comes of refused namespaces. */
+void clone_explain(struct spawner_fault *f);
 /* Can the first steps of a VM be done here? For the doctor; 2 s at most. */
 int clone_probe(const struct spawner_conf *c, struct spawner_fault *f);
 
