@@ -9,12 +9,17 @@
 #include "store/int.h"
 #include "unit.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define PREFIX "sluice-store-"
 
 static void
 on_fatal(void *ctx, const struct sli_errinfo *ei)
@@ -50,14 +55,56 @@ on_moved(void *ctx, const char *sid, uint64_t head)
 	(void)sli_strlcpy(t->moved_sid, sid, sizeof(t->moved_sid));
 }
 
+static void
+remove_dir(const char *path)
+{
+	static const char *const names[] = {"history.db", "history.db-wal",
+	    "history.db-shm", "lock", "ballast"};
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	for (unsigned i = 0; dir >= 0 && i < SLI_ARRAY_LEN(names); i++)
+		(void)unlinkat(dir, names[i], 0);
+	if (dir >= 0)
+		close(dir);
+	(void)rmdir(path);
+}
+
+/* A test that crashed, as planted faults make them, leaves its memory behind:
+ * the directory carries the number of its process. */
+static void
+sweep_shm(void)
+{
+	DIR *d = opendir("/dev/shm");
+	struct dirent *e;
+	char path[300], pid[16];
+	uint64_t n;
+
+	while (d && (e = readdir(d))) {
+		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
+			continue;
+		(void)sli_strlcpy(pid, e->d_name + strlen(PREFIX), sizeof(pid));
+		pid[strcspn(pid, "-")] = '\0';
+		if (sli_parse_u64(pid, &n) != SLI_OK ||
+		    kill((pid_t)n, 0) == 0 || errno != ESRCH)
+			continue;
+		(void)sli_snprintf(
+		    path, sizeof(path), "/dev/shm/%s", e->d_name);
+		remove_dir(path);
+	}
+	if (d)
+		closedir(d);
+}
+
 void
 t_store_new(struct t_store *t, int shm)
 {
 	const char *base = shm ? "/dev/shm" : getenv("TMPDIR");
 
 	*t = (struct t_store){0};
-	(void)sli_snprintf(t->dir, sizeof(t->dir), "%s/sluice-store-XXXXXX",
-	    base ? base : "/tmp");
+	if (shm)
+		sweep_shm();
+	(void)sli_snprintf(t->dir, sizeof(t->dir), "%s/" PREFIX "%ld-XXXXXX",
+	    base ? base : "/tmp", (long)getpid());
 	assert_non_null(mkdtemp(t->dir));
 	t->mb = sli_mailbox_new();
 	assert_non_null(t->mb);
@@ -103,16 +150,10 @@ t_store_close(struct t_store *t)
 void
 t_store_free(struct t_store *t)
 {
-	static const char *const names[] = {"history.db", "history.db-wal",
-	    "history.db-shm", "lock", "ballast"};
-	int dir = open(t->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
 	t_store_close(t);
 	sli_mailbox_free(t->mb);
-	for (unsigned i = 0; i < SLI_ARRAY_LEN(names); i++)
-		(void)unlinkat(dir, names[i], 0);
-	close(dir);
-	assert_int_equal(rmdir(t->dir), 0);
+	remove_dir(t->dir);
+	assert_int_equal(access(t->dir, F_OK), -1);
 }
 
 void
