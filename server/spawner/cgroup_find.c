@@ -14,8 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TEXT_MAX 65536
-#define PATH_LEN 512
+#define TEXT_MAX   65536
+#define PATH_LEN   512
+#define ROOT_TRIES 5
 
 static const char *const names[CG__N] = {"memory", "pids", "cpu", "freezer"};
 /* A file that must be writable for the controller to be of use. */
@@ -124,9 +125,8 @@ make_dir(const char *path)
 	return mkdir(path, 0755) < 0 && errno != EEXIST ? -1 : 0;
 }
 
-/* Make BASE/sluice/ID and open it. */
 static int
-open_root(struct cg_root *r, const char *base, const char *id, int v2)
+try_root(struct cg_root *r, const char *base, const char *id, int v2)
 {
 	static const char *const enable[] = {"+memory", "+pids", "+cpu"};
 	char path[PATH_LEN + 64];
@@ -152,6 +152,22 @@ open_root(struct cg_root *r, const char *base, const char *id, int v2)
 	r->version = v2 ? 2 : 1;
 	sli_strlcpy(r->path, path, sizeof(r->path));
 	return 0;
+}
+
+/* Make BASE/sluice/ID and open it. Another server that ends may remove
+ * BASE/sluice just after we have made it. */
+static int
+open_root(struct cg_root *r, const char *base, const char *id, int v2)
+{
+	int i;
+
+	for (i = 0; i < ROOT_TRIES; i++) {
+		if (try_root(r, base, id, v2) == 0)
+			return 0;
+		if (errno != ENOENT)
+			return -1;
+	}
+	return -1;
 }
 
 /* Does a group made in r have this file, writable? */

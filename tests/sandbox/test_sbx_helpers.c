@@ -161,7 +161,7 @@ test_uid_is_kept(void **state)
 	struct sli_errinfo ei = {0};
 	struct helpers h;
 	struct stat st;
-	uid_t first;
+	uid_t first = 0;
 	int i;
 
 	(void)state;

@@ -174,6 +174,7 @@ good_create(void)
 static void
 test_bad_packets(void **state)
 {
+	struct opener_reply reply;
 	size_t n;
 
 	(void)state;
@@ -185,6 +186,14 @@ test_bad_packets(void **state)
 	memset(m.b, 0, sizeof(m.b));
 	say(m.b, sizeof(m.b), NULL, 0);
 	answered(0, EBADMSG, "request");
+	/* the same to the opener */
+	for (n = 0; n <= sizeof(m.b); n += sizeof(m.b) / 2) {
+		(void)send(box.h.opener_fd, m.b, n, 0);
+		assert_int_equal(
+		    recv(box.h.opener_fd, &reply, sizeof(reply), 0),
+		    sizeof(reply));
+		assert_int_equal(reply.sys, EBADMSG);
+	}
 	/* not its length */
 	n = good_create();
 	m.h.len++;
