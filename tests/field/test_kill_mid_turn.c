@@ -27,6 +27,20 @@ whole_lines(char *text)
 	return world_count(text, "\n");
 }
 
+struct look {
+	const char *path, *needle;
+};
+
+static int
+shows(void *ctx)
+{
+	struct look *k = ctx;
+	char *text = world_read(k->path, NULL);
+	int yes = text && strstr(text, k->needle);
+	free(text);
+	return yes;
+}
+
 static void
 one_round(struct world *w, unsigned round, unsigned rnd)
 {
@@ -43,7 +57,9 @@ one_round(struct world *w, unsigned round, unsigned rnd)
 	    w, seen_path, NULL, (const char *const[]){"attach", s, NULL});
 	pid_t prompt = world_bg(
 	    w, NULL, NULL, (const char *const[]){"prompt", s, "go", NULL});
-	world_rest(100 + (int)(rnd % 400));
+	struct look k = {seen_path, "tick"};
+	world_until(shows, &k, 20000, "the first text");
+	world_rest((int)(rnd % 400));
 	world_kill(w);
 	/* They would wait for the server to come back. */
 	(void)kill(seer, SIGKILL);
