@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mailbox: an intrusive list under a mutex, and an eventfd that is written
- * only when the list stops being empty. Knows nothing of what is posted. */
+ * only when the list stops being empty and the consumer may be asleep. Knows
+ * nothing of what is posted. */
 #include "base/mailbox.h"
 
 #include "base/fd.h"
@@ -15,6 +16,8 @@ struct sli_mailbox {
 	pthread_mutex_t lock;
 	struct sli_post *head;  /* under lock */
 	struct sli_post **tail; /* under lock */
+	int awake;     /* under lock: the consumer will look by itself */
+	int signalled; /* under lock: the eventfd has been written */
 	int fd;
 };
 
@@ -56,16 +59,15 @@ sli_mailbox_post(struct sli_mailbox *mb, struct sli_post *p)
 {
 	const uint64_t one = 1;
 	ssize_t w;
-	int edge;
 
 	p->next = NULL;
 	(void)pthread_mutex_lock(&mb->lock);
-	edge = mb->head == NULL;
 	*mb->tail = p;
 	mb->tail = &p->next;
 	/* Under the lock, so that _free after the last drain is safe: nobody
 	 * touches the mailbox once the consumer has seen the post. */
-	if (edge) {
+	if (!mb->awake && !mb->signalled) {
+		mb->signalled = 1;
 		do {
 			w = write(mb->fd, &one, sizeof(one));
 		} while (w < 0 && errno == EINTR);
@@ -84,9 +86,10 @@ sli_mailbox_drain(struct sli_mailbox *mb)
 	p = mb->head;
 	mb->head = NULL;
 	mb->tail = &mb->head;
-	if (p != NULL && read(mb->fd, &count, sizeof(count)) < 0) {
-		/* EAGAIN: cannot be, the edge wrote it under this lock. */
+	if (mb->signalled && read(mb->fd, &count, sizeof(count)) < 0) {
+		/* EAGAIN: cannot be, it was written under this lock. */
 	}
+	mb->signalled = 0;
 	(void)pthread_mutex_unlock(&mb->lock);
 	while (p != NULL) {
 		/* fn may free or repost its post. */
@@ -97,4 +100,24 @@ sli_mailbox_drain(struct sli_mailbox *mb)
 		n++;
 	}
 	return n;
+}
+
+void
+sli_mailbox_awake(struct sli_mailbox *mb)
+{
+	(void)pthread_mutex_lock(&mb->lock);
+	mb->awake = 1;
+	(void)pthread_mutex_unlock(&mb->lock);
+}
+
+int
+sli_mailbox_doze(struct sli_mailbox *mb)
+{
+	int waiting;
+
+	(void)pthread_mutex_lock(&mb->lock);
+	mb->awake = 0;
+	waiting = mb->head != NULL;
+	(void)pthread_mutex_unlock(&mb->lock);
+	return waiting;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links on nng streams (nng 1.5.2): the only file that sees <nng/...>. It does
- * not parse, and decides nothing about peers.
+/* Links on nng streams (nng 1.5.2). It does not parse, decides nothing about
+ * peers and does not listen (listen_nng.c).
  *
  * nng's callbacks run on its own threads. Here they do one thing: post. The
  * owner's thread reads the results, starts everything and closes everything,
@@ -8,17 +8,13 @@
  * a close (nng would never complete it). A link is freed when each aio that it
  * had started has been posted back and its own close has been too. */
 #include "link/link_nng.h"
+#include "link/nng_int.h"
 #include "link/rbuf.h"
-#include "link/sockdir.h"
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 
-#include <nng/nng.h>
-
 #include <arpa/inet.h>
-#include <errno.h>
 
 struct nng_link {
 	struct sli_link link;
@@ -26,6 +22,7 @@ struct nng_link {
 	nng_stream *stream;
 	nng_aio *raio;
 	nng_aio *saio;
+	nng_aio *now; /* without a callback: for what goes at once */
 	struct sli_post rpost;
 	struct sli_post spost;
 	struct sli_post cpost;
@@ -34,6 +31,7 @@ struct nng_link {
 	int rbusy;
 	int sbusy;
 	int cbusy;
+	int by_callback; /* the send has not gone at once: saio has it */
 	nng_iov iov[SLI_LINK_IOV_MAX]; /* what of the send is left */
 	unsigned niov;
 	/* Why it ended. */
@@ -41,26 +39,6 @@ struct nng_link {
 	int rv;
 	const char *what;
 };
-
-struct sli_listener {
-	const struct sli_listener_sink *sink;
-	void *ctx;
-	struct sli_mailbox *mb;
-	nng_stream_listener *sl;
-	nng_aio *aio;
-	struct sli_post post;
-	struct sli_post cpost;
-	int busy;
-	int cbusy;
-	int closed;
-	struct sli_addr addr;
-};
-
-static int
-sys_of(int rv)
-{
-	return rv & NNG_ESYSERR ? rv & ~NNG_ESYSERR : 0;
-}
 
 static void
 link_fail(struct nng_link *l, enum sli_err code, int rv, const char *what)
@@ -82,6 +60,7 @@ link_free(struct nng_link *l)
 		nng_stream_free(l->stream);
 	nng_aio_reap(l->raio);
 	nng_aio_reap(l->saio);
+	nng_aio_reap(l->now);
 	sli_rbuf_fini(&l->rbuf);
 	sli_free(l);
 }
@@ -96,7 +75,7 @@ link_try_end(struct nng_link *l)
 	    l->cbusy)
 		return 0;
 	if (l->code != SLI_OK)
-		sli_fail(&ei, l->code, sys_of(l->rv), "link.nng", "%s: %s",
+		sli_fail(&ei, l->code, sli_nng_sys(l->rv), "link.nng", "%s: %s",
 		    l->what, nng_strerror(l->rv));
 	sli_link_ended(&l->link, &ei);
 	link_free(l);
@@ -118,11 +97,59 @@ start_recv(struct nng_link *l)
 	nng_stream_recv(l->stream, l->raio);
 }
 
+/* Drops n written bytes from the front; true when some are left. */
+static int
+advance(struct nng_link *l, size_t n)
+{
+	unsigned i = 0;
+
+	while (i < l->niov && n >= l->iov[i].iov_len)
+		n -= l->iov[i++].iov_len;
+	if (i < l->niov) {
+		l->iov[i].iov_buf = (uint8_t *)l->iov[i].iov_buf + n;
+		l->iov[i].iov_len -= n;
+	}
+	for (unsigned k = i; k < l->niov; k++)
+		l->iov[k - i] = l->iov[k];
+	l->niov -= i;
+	return l->niov > 0;
+}
+
+/* Write what the socket takes at once. An aio without a callback completes in
+ * the caller's thread: no other thread is woken for a send that needs none. One
+ * that has not completed is called off, and then has written nothing. Returns
+ * 0, NNG_ECANCELED when the socket is full, or nng's error. */
+static int
+send_now(struct nng_link *l)
+{
+	int rv = 0;
+
+	while (rv == 0 && l->niov > 0) {
+		size_t n;
+
+		nng_aio_set_iov(l->now, l->niov, l->iov);
+		nng_stream_send(l->stream, l->now);
+		nng_aio_abort(l->now, NNG_ECANCELED);
+		nng_aio_wait(l->now);
+		rv = (int)nng_aio_result(l->now);
+		n = rv == 0 ? nng_aio_count(l->now) : 0;
+		l->link.written += n;
+		(void)advance(l, n);
+	}
+	return rv;
+}
+
+/* What cannot go now goes by callback, which also tells of any fault. */
 static void
 start_send(struct nng_link *l)
 {
-	nng_aio_set_iov(l->saio, l->niov, l->iov);
 	l->sbusy = 1;
+	if (send_now(l) == 0) {
+		sli_mailbox_post(l->mb, &l->spost);
+		return;
+	}
+	l->by_callback = 1;
+	nng_aio_set_iov(l->saio, l->niov, l->iov);
 	nng_stream_send(l->stream, l->saio);
 }
 
@@ -149,32 +176,14 @@ on_recv(struct sli_post *self)
 	}
 }
 
-/* Drops n written bytes from the front; true when some are left. */
-static int
-advance(struct nng_link *l, size_t n)
-{
-	unsigned i = 0;
-
-	while (i < l->niov && n >= l->iov[i].iov_len)
-		n -= l->iov[i++].iov_len;
-	if (i < l->niov) {
-		l->iov[i].iov_buf = (uint8_t *)l->iov[i].iov_buf + n;
-		l->iov[i].iov_len -= n;
-	}
-	for (unsigned k = i; k < l->niov; k++)
-		l->iov[k - i] = l->iov[k];
-	l->niov -= i;
-	return l->niov > 0;
-}
-
 static void
 on_send(struct sli_post *self)
 {
 	struct nng_link *l = SLI_CONTAINER_OF(self, struct nng_link, spost);
-	int rv = (int)nng_aio_result(l->saio);
-	size_t n = nng_aio_count(l->saio);
+	int rv = l->by_callback ? (int)nng_aio_result(l->saio) : 0;
+	size_t n = l->by_callback ? nng_aio_count(l->saio) : 0;
 
-	l->sbusy = 0;
+	l->sbusy = l->by_callback = 0;
 	l->link.written += n;
 	if (link_try_end(l) || l->link.state == SLI_LINK_CLOSING)
 		return;
@@ -290,9 +299,8 @@ name_peer(struct nng_link *l)
 	}
 }
 
-/* Takes the stream; NULL (stream freed) when memory is out. */
-static struct nng_link *
-link_new(nng_stream *stream, struct sli_mailbox *mb)
+struct sli_link *
+sli_nng_link_new(nng_stream *stream, struct sli_mailbox *mb)
 {
 	struct nng_link *l = sli_zalloc(sizeof(*l));
 
@@ -307,180 +315,17 @@ link_new(nng_stream *stream, struct sli_mailbox *mb)
 	l->spost.fn = on_send;
 	l->cpost.fn = on_close;
 	if (nng_aio_alloc(&l->raio, recv_cb, l) != 0 ||
-	    nng_aio_alloc(&l->saio, send_cb, l) != 0) {
+	    nng_aio_alloc(&l->saio, send_cb, l) != 0 ||
+	    nng_aio_alloc(&l->now, NULL, NULL) != 0) {
 		link_free(l);
 		return NULL;
 	}
 	/* Every expiry scans all timed aios; our own timers do that work. */
 	nng_aio_set_timeout(l->raio, NNG_DURATION_INFINITE);
 	nng_aio_set_timeout(l->saio, NNG_DURATION_INFINITE);
+	nng_aio_set_timeout(l->now, NNG_DURATION_INFINITE);
 	name_peer(l);
-	return l;
-}
-
-/* --- listener --- */
-
-static int
-listener_try_end(struct sli_listener *l)
-{
-	if (!l->closed || l->busy || l->cbusy)
-		return 0;
-	if (l->sink)
-		l->sink->closed(l->ctx);
-	nng_stream_listener_free(l->sl);
-	nng_aio_reap(l->aio);
-	sli_free(l);
-	return 1;
-}
-
-static void
-on_accept(struct sli_post *self)
-{
-	struct sli_listener *l =
-	    SLI_CONTAINER_OF(self, struct sli_listener, post);
-	int rv = (int)nng_aio_result(l->aio);
-	nng_stream *s = rv == 0 ? nng_aio_get_output(l->aio, 0) : NULL;
-	struct nng_link *link;
-	struct sli_errinfo ei;
-
-	l->busy = 0;
-	if (l->closed) {
-		if (s)
-			nng_stream_free(s);
-		(void)listener_try_end(l);
-		return;
-	}
-	link = s ? link_new(s, l->mb) : NULL;
-	if (link) {
-		l->sink->accepted(l->ctx, &link->link);
-		return;
-	}
-	if (rv == 0)
-		rv = NNG_ENOMEM;
-	sli_fail(&ei, SLI_E_RESOURCE_EXHAUSTED, sys_of(rv), "link.accept", "%s",
-	    nng_strerror(rv));
-	l->sink->failed(l->ctx, &ei);
-}
-
-static void
-on_listener_close(struct sli_post *self)
-{
-	struct sli_listener *l =
-	    SLI_CONTAINER_OF(self, struct sli_listener, cpost);
-
-	l->cbusy = 0;
-	(void)listener_try_end(l);
-}
-
-/* Thread: nng's. */
-static void
-accept_cb(void *arg)
-{
-	struct sli_listener *l = arg;
-
-	sli_mailbox_post(l->mb, &l->post);
-}
-
-static int
-bind_unix(struct sli_listener *l)
-{
-	int rv;
-
-	/* The mode is set between bind and listen: nobody gets in before. */
-	rv = nng_stream_listener_set_int(l->sl, NNG_OPT_IPC_PERMISSIONS, 0600);
-	if (rv == 0)
-		rv = nng_stream_listener_listen(l->sl);
-	return rv;
-}
-
-static int
-bind_tcp(struct sli_listener *l)
-{
-	int rv, port = 0;
-
-	/* Off by default on nng streams; a two-write exchange would meet
-	 * Nagle and delayed acks. */
-	rv = nng_stream_listener_set_bool(l->sl, NNG_OPT_TCP_NODELAY, true);
-	if (rv == 0)
-		rv = nng_stream_listener_listen(l->sl);
-	if (rv == 0)
-		rv = nng_stream_listener_get_int(
-		    l->sl, NNG_OPT_TCP_BOUND_PORT, &port);
-	l->addr.port = (uint16_t)port;
-	return rv;
-}
-
-enum sli_err
-sli_listener_new(const struct sli_addr *addr, struct sli_mailbox *mb,
-    const struct sli_listener_sink *sink, void *ctx,
-    struct sli_listener **ret_l, struct sli_errinfo *ei)
-{
-	struct sli_listener *l = NULL;
-	char url[SLI_URL_MAX];
-	enum sli_err rc = SLI_OK;
-	int rv;
-
-	if (addr->kind == SLI_ADDR_UNIX)
-		rc = sli_sockdir_claim(addr->path, ei);
-	if (rc != SLI_OK)
-		return rc;
-	l = sli_zalloc(sizeof(*l));
-	if (!l)
-		return sli_fail(ei, SLI_E_NOMEM, 0, "link.listen", "no memory");
-	l->sink = sink;
-	l->ctx = ctx;
-	l->mb = mb;
-	l->addr = *addr;
-	l->post.fn = on_accept;
-	l->cpost.fn = on_listener_close;
-	/* nng's scheme for unix sockets is ipc. */
-	if (addr->kind == SLI_ADDR_UNIX)
-		sli_snprintf(url, sizeof(url), "ipc://%s", addr->path);
-	else
-		sli_addr_format(addr, url, sizeof(url));
-	rv = nng_aio_alloc(&l->aio, accept_cb, l);
-	if (rv == 0)
-		rv = nng_stream_listener_alloc(&l->sl, url);
-	if (rv == 0)
-		rv = addr->kind == SLI_ADDR_UNIX ? bind_unix(l) : bind_tcp(l);
-	if (rv != 0) {
-		rc = sli_fail(ei,
-		    rv == NNG_EADDRINUSE ? SLI_E_ALREADY_EXISTS : SLI_E_SYS,
-		    sys_of(rv), "link.listen", "%s: %s", url, nng_strerror(rv));
-		if (l->sl)
-			nng_stream_listener_free(l->sl);
-		nng_aio_reap(l->aio);
-		sli_free(l);
-		return rc;
-	}
-	*ret_l = l;
-	return SLI_OK;
-}
-
-const struct sli_addr *
-sli_listener_addr(const struct sli_listener *l)
-{
-	return &l->addr;
-}
-
-void
-sli_listener_accept(struct sli_listener *l)
-{
-	if (l->closed || l->busy)
-		return;
-	l->busy = 1;
-	nng_stream_listener_accept(l->sl, l->aio);
-}
-
-void
-sli_listener_close(struct sli_listener *l)
-{
-	if (l->closed)
-		return;
-	l->closed = 1;
-	nng_stream_listener_close(l->sl);
-	l->cbusy = 1;
-	sli_mailbox_post(l->mb, &l->cpost);
+	return &l->link;
 }
 
 void

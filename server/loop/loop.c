@@ -140,13 +140,14 @@ loop_stop(struct loop *l)
 		sli_mailbox_post(l->mb, &l->stop_post);
 }
 
-/* How long epoll may sleep: not at all when a hook or a reap waits. */
+/* How long epoll may sleep: not at all when a hook, reap or post waits. */
 static int
 sleep_ms(struct loop *l, int cap_ms)
 {
 	int64_t due = timers_next(&l->timers), ms;
 
-	if (!sli_list_empty(&l->hooks) || !sli_list_empty(&l->reaps))
+	if (!sli_list_empty(&l->hooks) || !sli_list_empty(&l->reaps) ||
+	    l->mb_ready)
 		return 0;
 	if (due == INT64_MAX)
 		return cap_ms;
@@ -211,6 +212,7 @@ loop_turn(struct loop *l, int timeout_ms)
 
 	loop_assert(l);
 	n = epoll_wait(l->ep, l->ev, BATCH, sleep_ms(l, timeout_ms));
+	sli_mailbox_awake(l->mb);
 	SLI_ASSERT(n >= 0 || errno == EINTR);
 	l->nev = n > 0 ? n : 0;
 	l->at = 0;
@@ -229,6 +231,7 @@ loop_turn(struct loop *l, int timeout_ms)
 	run_fds(l);   /* 4 descriptors */
 	run_hooks(l); /* 5 end of turn */
 	run_reaps(l); /* 6 death */
+	l->mb_ready = sli_mailbox_doze(l->mb);
 }
 
 void

@@ -6,6 +6,7 @@
  * and in order. An ACK releases the ring up to the last mark at or below it,
  * and everything handed out once all is acknowledged. */
 #include "service/proc_stream.h"
+#include "service/exec_data.h"
 
 #include "base/buf.h"
 #include "base/mem.h"
@@ -17,7 +18,8 @@
 #define MARK_EVERY (8u << 10)  /* stream bytes between two marks */
 #define CHUNK_MAX  (32u << 10) /* ExecData.data */
 #define OVERHEAD   64u         /* encoding around one chunk, at most */
-#define STDIN_MAX  (16u << 20) /* above any window that we grant */
+_Static_assert(EXEC_DATA_HEAD <= OVERHEAD, "room for one chunk's encoding");
+#define STDIN_MAX (16u << 20) /* above any window that we grant */
 
 struct mark {
 	uint64_t wire; /* stream offset */
@@ -121,11 +123,18 @@ pull_started(struct pstream *s, uint8_t *dst)
 }
 
 static size_t
+pulled(struct pstream *s, size_t n)
+{
+	s->sent += n;
+	mark_add(s);
+	return n;
+}
+
+static size_t
 pull(void *ctx, uint8_t *dst, size_t room)
 {
 	struct pstream *s = ctx;
 	Sluice__V1__ExecOutput o = SLUICE__V1__EXEC_OUTPUT__INIT;
-	Sluice__V1__ExecData data = SLUICE__V1__EXEC_DATA__INIT;
 	Sluice__V1__ExecGap gap = SLUICE__V1__EXEC_GAP__INIT;
 	Sluice__V1__ExecExit ex;
 	struct vm_out out;
@@ -144,13 +153,7 @@ pull(void *ctx, uint8_t *dst, size_t room)
 	case VM_OUT_NONE:
 		return 0;
 	case VM_OUT_DATA:
-		data.fd = (uint32_t)out.fd;
-		data.offset = out.offset;
-		data.data.data = (uint8_t *)(uintptr_t)out.data.p;
-		data.data.len = out.data.n;
-		o.kind_case = SLUICE__V1__EXEC_OUTPUT__KIND_DATA;
-		o.data = &data;
-		break;
+		return pulled(s, exec_data_put(dst, &out));
 	case VM_OUT_GAP:
 		gap.offset = out.offset;
 		gap.lost = out.lost;
@@ -164,10 +167,7 @@ pull(void *ctx, uint8_t *dst, size_t room)
 		svc_finish(s->call);
 		break;
 	}
-	n = sluice__v1__exec_output__pack(&o, dst);
-	s->sent += n;
-	mark_add(s);
-	return n;
+	return pulled(s, sluice__v1__exec_output__pack(&o, dst));
 }
 
 static void

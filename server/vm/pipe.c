@@ -34,6 +34,7 @@ pipe_close(struct proc_pipe *pp)
 	if (!pp->open)
 		return;
 	loop_fd_del(&pp->w);
+	loop_hook_cancel(&pp->again);
 	sli_fd_close(&pp->fd);
 	pp->open = pp->paused = 0;
 	pp->proc->engine->pipe_bytes -= pp->size;
@@ -79,7 +80,16 @@ pause_pipe(struct proc_pipe *pp)
 	loop_fd_set(&pp->w, 0);
 }
 
-/* One pipe's share of a turn. */
+/* It is empty, or has had its share: the loop tells when there is more. */
+static void
+watch(struct proc_pipe *pp)
+{
+	pp->paused = 0;
+	loop_fd_set(&pp->w, EPOLLIN);
+}
+
+/* One pipe's share of a turn. A pipe that fills the ring stays paused from one
+ * share to the next, and costs no change of the epoll set. */
 static void
 pump(struct proc_pipe *pp)
 {
@@ -99,7 +109,7 @@ pump(struct proc_pipe *pp)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
-			return;
+			break;
 		if (n <= 0) {
 			pipe_close(pp);
 			return;
@@ -113,8 +123,10 @@ pump(struct proc_pipe *pp)
 		/* A short read has emptied it; after the exit the end of file
 		 * is wanted now, not in the next turn. */
 		if ((size_t)n < room && p->state != PROC_DRAINING)
-			return;
+			break;
 	}
+	if (pp->open)
+		watch(pp);
 }
 
 static void
@@ -131,6 +143,17 @@ on_readable(struct loop_fd *w, uint32_t events)
 	struct proc_pipe *pp = SLI_CONTAINER_OF(w, struct proc_pipe, w);
 
 	(void)events;
+	pump(pp);
+	after_pump(pp->proc);
+}
+
+static void
+on_again(struct loop_hook *h)
+{
+	struct proc_pipe *pp = SLI_CONTAINER_OF(h, struct proc_pipe, again);
+
+	if (!pp->paused)
+		return;
 	pump(pp);
 	after_pump(pp->proc);
 }
@@ -154,10 +177,8 @@ pipe_resume(struct vm_proc *p)
 	for (int i = 0; i < 2; i++) {
 		struct proc_pipe *pp = &p->out[i];
 
-		if (!pp->open || !pp->paused || !worth(p, pp))
-			continue;
-		pp->paused = 0;
-		loop_fd_set(&pp->w, EPOLLIN);
+		if (pp->open && pp->paused && worth(p, pp))
+			loop_hook_schedule(p->engine->loop, &pp->again);
 	}
 }
 
@@ -168,6 +189,7 @@ start_one(struct vm_proc *p, int i, int fd)
 
 	pp->fd = fd;
 	pp->open = 1;
+	loop_hook_init(&pp->again, on_again);
 	if (loop_fd_add(p->engine->loop, &pp->w, fd, EPOLLIN, on_readable) ==
 	    SLI_OK)
 		return;

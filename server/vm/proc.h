@@ -21,6 +21,7 @@ enum proc_state {
 /* Our end of stdout or stderr. */
 struct proc_pipe {
 	struct loop_fd w;
+	struct loop_hook again; /* paused: read at the end of this turn */
 	struct vm_proc *proc;
 	int fdno; /* 1 or 2 */
 	int fd;
