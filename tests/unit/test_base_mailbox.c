@@ -107,6 +107,53 @@ a_post_may_be_posted_from_its_own_call(void **state)
 	sli_mailbox_free(again_mb);
 }
 
+static unsigned counted;
+
+static void
+count_one(struct sli_post *p)
+{
+	(void)p;
+	counted++;
+}
+
+static int
+readable(const struct sli_mailbox *mb)
+{
+	struct pollfd pf = {sli_mailbox_fd(mb), POLLIN, 0};
+
+	return poll(&pf, 1, 0) == 1;
+}
+
+/* Awake: nothing is written, and nothing is lost when it goes to sleep. */
+static void
+an_awake_consumer_is_not_signalled(void **state)
+{
+	struct sli_mailbox *mb = sli_mailbox_new();
+	struct sli_post p[3] = {
+	    {NULL, count_one},
+            {NULL, count_one},
+            {NULL, count_one}
+        };
+
+	(void)state;
+	counted = 0;
+	assert_int_equal(sli_mailbox_doze(mb), 0);
+	sli_mailbox_awake(mb);
+	sli_mailbox_post(mb, &p[0]);
+	assert_false(readable(mb));
+	assert_int_equal(sli_mailbox_doze(mb), 1);
+	/* Asleep by its own fault: the next post wakes it all the same. */
+	sli_mailbox_post(mb, &p[1]);
+	assert_true(readable(mb));
+	sli_mailbox_awake(mb);
+	sli_mailbox_post(mb, &p[2]);
+	assert_int_equal(sli_mailbox_drain(mb), 3);
+	assert_false(readable(mb));
+	assert_int_equal(sli_mailbox_doze(mb), 0);
+	assert_int_equal(counted, 3);
+	sli_mailbox_free(mb);
+}
+
 /* --- log: shares the threads ---------------------------------------------*/
 
 static char who[] = "a\nb";
@@ -154,6 +201,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nothing_is_lost_or_reordered),
 	    cmocka_unit_test(a_post_may_be_posted_from_its_own_call),
+	    cmocka_unit_test(an_awake_consumer_is_not_signalled),
 	    cmocka_unit_test(a_flood_of_records_is_limited),
 	};
 
