@@ -34,7 +34,8 @@ struct raw {
 	unsigned hellos, pongs, goaways;
 	unsigned goaway_code;
 	uint64_t frames;
-	int lax; /* forged credit: do not check limits */
+	int lax;  /* forged credit: do not check limits */
+	int mute; /* what comes may be anything: preambles, unknown streams */
 };
 
 struct raw_grant {
