@@ -155,8 +155,19 @@ sli_frame_in_init(
     struct sli_frame_in *in, enum sli_role from, uint32_t max_frame)
 {
 	*in = (struct sli_frame_in){.from = from, .max_frame = max_frame};
-	in->allowed = ~0u;
-	sli_buf_init(&in->part, (size_t)max_frame + SLI_FRAME_HDR);
+	sli_frame_in_allow(in, ~0u);
+}
+
+void
+sli_frame_in_allow(struct sli_frame_in *in, uint32_t types)
+{
+	size_t most = in->max_frame;
+
+	/* A stranger gets no more memory than its HELLO needs. */
+	if (types == 1u << SLI_FT_HELLO)
+		most = SLI_HELLO_MAX;
+	in->allowed = types;
+	in->part.max = most + SLI_FRAME_HDR;
 }
 
 void

@@ -75,6 +75,9 @@ struct sli_frame_in {
 void sli_frame_in_init(
     struct sli_frame_in *in, enum sli_role from, uint32_t max_frame);
 void sli_frame_in_fini(struct sli_frame_in *in);
+/* Only these types from now on (bit per type), and memory for no more. Between
+ * frames. */
+void sli_frame_in_allow(struct sli_frame_in *in, uint32_t types);
 /* The next whole frame at the front of *bytes, which is moved past it. OK, or
  * AGAIN when all of *bytes is taken and the frame goes on; else the error of
  * sli_frame_get (raised as soon as the header is there) or NOMEM. The payload

@@ -73,7 +73,7 @@ sli_mux_new(
 	    (struct sli_pool){.floor = m->cfg.floor, .size = m->cfg.pool};
 	sli_frame_in_init(
 	    &m->in, sli_role_other(m->cfg.role), m->cfg.max_frame);
-	m->in.allowed = 1u << SLI_FT_HELLO;
+	sli_frame_in_allow(&m->in, 1u << SLI_FT_HELLO);
 	sli_arena_init(&m->arena, SLI_MSG_ARENA_MIN);
 	for (unsigned i = 0; i < SLI_CLASS__N; i++)
 		sli_list_init(&m->ready[i]);

@@ -21,7 +21,7 @@ on_hello(struct sli_mux *m, const struct sli_frame *f, struct sli_slice payload)
 	e = sli_hello_get(payload, &m->arena, &m->peer, &ei);
 	if (e != SLI_OK)
 		return sli_mux_fail(m, e, "%s", ei.text);
-	m->in.allowed = ~(1u << SLI_FT_HELLO);
+	sli_frame_in_allow(&m->in, ~(1u << SLI_FT_HELLO));
 	m->hello_got = 1;
 	m->txpool.floor = m->peer.floor;
 	m->txpool.size = m->peer.pool;

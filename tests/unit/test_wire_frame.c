@@ -229,7 +229,7 @@ refused_before_the_payload(void **state)
 
 	/* and a type that is not allowed yet */
 	sli_frame_in_init(&in, SLI_CLIENT, SLI_MAX_FRAME);
-	in.allowed = 1u << SLI_FT_HELLO;
+	sli_frame_in_allow(&in, 1u << SLI_FT_HELLO);
 	f = F(.type = SLI_FT_CALL, .sid = 1, .len = 60000);
 	sli_frame_put(raw, &f);
 	s = sli_slice_of(raw, sizeof(raw));
