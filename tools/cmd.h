@@ -7,13 +7,15 @@
 
 #include <sluice.h>
 
-/* Exit codes; exec passes the process's own. */
+/* Exit codes; exec passes the process's own, and has two of a shell's. */
 enum {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
 	EXIT_USAGE = 2,
 	EXIT_NO_SERVER = 3,
-	EXIT_REFUSED = 4
+	EXIT_REFUSED = 4,
+	EXIT_NO_EXEC = 126,
+	EXIT_NO_COMMAND = 127
 };
 
 /* One option of a command. arg NULL: a flag. */

@@ -318,6 +318,21 @@ turn(struct run *r, int sfd)
 		push_stdin(r);
 }
 
+/* It did not run: as a shell says it, 127 when there is no such command and 126
+ * when it cannot be executed; our own codes for everything else. */
+static int
+not_run(const struct run *r)
+{
+	int status = fail(r->t, &r->err);
+
+	if (r->attached)
+		return status;
+	if (strcmp(r->err.reason, "exec_not_found") == 0)
+		return EXIT_NO_COMMAND;
+	return strcmp(r->err.reason, "exec_failed") == 0 ? EXIT_NO_EXEC
+							 : status;
+}
+
 /* The process's status, or our own with a line that says why. */
 static int
 conclude(struct run *r)
@@ -331,7 +346,7 @@ conclude(struct run *r)
 		     "VM %u --from %llu",
 		    r->pid, r->pid, (unsigned long long)r->offset);
 	if (!r->exited)
-		return fail(r->t, &r->err);
+		return not_run(r);
 	if (e->timed_out)
 		note("the process was killed: its --timeout has passed");
 	if (e->oom)

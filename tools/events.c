@@ -45,6 +45,9 @@ event_line(const struct sluice_event *ev)
 	if (body.p) {
 		out_key("payload");
 		out_bytes(body.p, body.n);
+	} else if (ev->body && json_utf8_ok(ev->body, ev->body_len)) {
+		out_key("payload_text");
+		out_json_bytes(ev->body, ev->body_len);
 	} else if (ev->body) {
 		out_kbase64("payload_b64", ev->body, ev->body_len);
 	} else {

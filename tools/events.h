@@ -8,7 +8,8 @@
 #include "json.h"
 
 /* {"seq","kind","at_ms","turn"..,"payload"}: the body as it is when it is one
- * line of JSON, else "payload_b64". Flushes. */
+ * line of JSON, else "payload_text", the same as a string, when it is UTF-8,
+ * else "payload_b64". Flushes. */
 void event_line(const struct sluice_event *ev);
 /* {"gap":{"first","last","reason"}} */
 void event_gap_line(uint64_t first, uint64_t last, const char *reason);

@@ -75,7 +75,8 @@ help_all(void)
 		"  --json        one JSON object a line instead of text\n\n"
 		"sluice help COMMAND shows its options; sluice --version. "
 		"Exit codes: 0 ok,\n1 failed, 2 usage, 3 no server, 4 refused; "
-		"exec passes the process's own.\n");
+		"exec passes the process's own;\n127: no such command, "
+		"126: it cannot be executed.\n");
 }
 
 void

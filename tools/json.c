@@ -67,6 +67,17 @@ utf8_len(const unsigned char *p, size_t left)
 	return n;
 }
 
+int
+json_utf8_ok(const char *p, size_t n)
+{
+	for (size_t i = 0, k; i < n; i += k) {
+		k = utf8_len((const unsigned char *)p + i, n - i);
+		if (k == 0)
+			return 0;
+	}
+	return 1;
+}
+
 static int
 take_escape(struct cur *c)
 {

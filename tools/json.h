@@ -19,6 +19,8 @@ struct json {
 /* 1 when the bytes are one JSON value in valid UTF-8 on one line: no newline
  * between its tokens, nothing but blanks around. */
 int json_line_ok(const char *p, size_t n);
+/* 1 when the bytes are valid UTF-8. */
+int json_utf8_ok(const char *p, size_t n);
 /* The value of an object's member, the first of that name. The document must
  * be valid. */
 struct json json_member(struct json obj, const char *key);

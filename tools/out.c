@@ -210,18 +210,18 @@ out_list_end(void)
 }
 
 void
-out_json_str(const char *s)
+out_json_bytes(const char *p, size_t n)
 {
-	const char *from = s;
+	size_t from = 0;
 
 	out_str("\"");
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)p[i];
 
-		if (c >= 0x20 && c != '"' && c != '\\')
+		if (c >= 0x20 && c != 0x7f && c != '"' && c != '\\')
 			continue;
-		out_bytes(from, (size_t)(s - from));
-		from = s + 1;
+		out_bytes(p + from, i - from);
+		from = i + 1;
 		if (c == '"' || c == '\\')
 			out_fmt("\\%c", c);
 		else if (c == '\n')
@@ -229,8 +229,14 @@ out_json_str(const char *s)
 		else
 			out_fmt("\\u%04x", c);
 	}
-	out_bytes(from, (size_t)(s - from));
+	out_bytes(p + from, n - from);
 	out_str("\"");
+}
+
+void
+out_json_str(const char *s)
+{
+	out_json_bytes(s, strlen(s));
 }
 
 void

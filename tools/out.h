@@ -26,6 +26,8 @@ void out_list(const char *key); /* "key":[ */
 void out_list_end(void);
 void out_item(void); /* the comma due before a list's item */
 void out_json_str(const char *s);
+/* "text" of n bytes of UTF-8, NULs included. */
+void out_json_bytes(const char *p, size_t n);
 void out_kstr(const char *key, const char *s);
 void out_ku64(const char *key, uint64_t v);
 void out_ki32(const char *key, int32_t v);

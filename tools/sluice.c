@@ -66,6 +66,8 @@ run(struct tool *t, int argc, char **argv)
 	const struct cmd *c = cmd_find(argv[0], verb);
 	int skip, r;
 
+	if (!c && verb && strcmp(verb, "--help") == 0)
+		return help_run(1, argv);
 	if (!c)
 		return help_unknown(argv[0], verb);
 	skip = c->verb ? 2 : 1;

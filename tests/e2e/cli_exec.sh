@@ -19,8 +19,23 @@ run "$vm" -- sh -c 'kill -15 $$' </dev/null
 [ $? -eq 143 ]
 check '128 + n when a signal ended it' $?
 run "$vm" -- /no/such/program </dev/null
-[ $? -eq 1 ] && [ "$(wc -l <"$D/err")" -eq 1 ]
-check 'a command that is not there fails with one line' $? "$D/err"
+[ $? -eq 127 ] && [ "$(wc -l <"$D/err")" -eq 1 ]
+check 'a command that is not there: 127 and one line' $? "$D/err"
+run "$vm" -- no-such-program </dev/null
+[ $? -eq 127 ] && [ "$(wc -l <"$D/err")" -eq 1 ]
+check 'nor anywhere in PATH: 127' $? "$D/err"
+run --detach "$vm" -- no-such-program </dev/null
+[ $? -eq 127 ] && [ ! -s "$D/out" ]
+check 'the same detached' $? "$D/err"
+run "$vm" -- /etc/passwd </dev/null
+[ $? -eq 126 ] && [ "$(wc -l <"$D/err")" -eq 1 ]
+check 'what cannot be executed: 126 and one line' $? "$D/err"
+run "$vm" -- /tmp </dev/null
+[ $? -eq 126 ]
+check 'a directory too' $? "$D/err"
+run -w /no/such "$vm" -- true </dev/null
+[ $? -eq 1 ]
+check 'a working directory that is not there: 1' $? "$D/err"
 run --timeout 200ms "$vm" -- sleep 60 </dev/null
 [ $? -eq 137 ] && grep -q -- --timeout "$D/err"
 check '--timeout kills it and says so' $? "$D/err"

@@ -102,7 +102,7 @@ import json, sys
 rows = [json.loads(l) for l in open(sys.argv[1])]
 seqs = [r["seq"] for r in rows]
 ok = seqs == list(range(1, len(seqs) + 1))
-ok = ok and all("payload" in r or "payload_b64" in r for r in rows)
+ok = ok and all("payload" in r or "payload_text" in r or "payload_b64" in r for r in rows)
 ok = ok and {"agent", "turn_started", "turn_ended"} <= {r["kind"] for r in rows}
 sys.exit(0 if ok else 1)
 PY

@@ -97,6 +97,15 @@ for c in 'vm create' exec 'session open' prompt permit history; do
 	"$sluice" help $c >"$tmp/out" 2>"$tmp/err" && grep -q -- '--' "$tmp/out"
 	check "help $c shows its options" $?
 done
+for c in vm session 'vm create' exec; do
+	# shellcheck disable=SC2086
+	"$sluice" $c --help >"$tmp/out" 2>"$tmp/err" && grep -q '^usage: ' "$tmp/out" &&
+	    [ ! -s "$tmp/err" ]
+	check "$c --help" $?
+done
+"$sluice" nonsense --help >"$tmp/out" 2>"$tmp/err"
+[ $? -eq 2 ]
+check '--help of an unknown command exits 2' $?
 "$sluice" help nonsense >"$tmp/out" 2>"$tmp/err"
 [ $? -eq 2 ]
 check 'help of an unknown command exits 2' $?
