@@ -40,6 +40,8 @@ sli_hello_defaults(struct sli_mux_cfg *cfg)
 		cfg->write_stall_ms = SLI_WRITE_STALL_MS;
 	cfg->ctl_hold = fit(cfg->ctl_hold, SLI_CTL_HOLD, 1, SLI_POOL_MOST);
 	cfg->ctl_close = fit(cfg->ctl_close, SLI_CTL_CALM, 1, SLI_POOL_MOST);
+	cfg->hello_max =
+	    fit(cfg->hello_max, SLI_HELLO_MAX, SLI_HELLO_LEAST, SLI_HELLO_MAX);
 }
 
 enum sli_err

@@ -14,7 +14,8 @@
 /* Most: one frame is buffered whole, and it delays control frames. */
 #define SLI_MAX_FRAME_MOST 1048576u
 /* HELLO comes before any authorisation. */
-#define SLI_HELLO_MAX 4096u
+#define SLI_HELLO_MAX   4096u
+#define SLI_HELLO_LEAST 512u
 /* Deadline, key, trace context: a few hundred bytes; room for more fields. */
 #define SLI_CALL_HEADER_MAX 8192u
 /* A RESULT is not flow-controlled: what can be longer is a stream. */

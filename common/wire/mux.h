@@ -32,6 +32,7 @@ struct sli_mux_cfg {
 	uint32_t write_stall_ms; /* without progress */
 	uint32_t ctl_hold;       /* queued control bytes: take no more calls */
 	uint32_t ctl_close;      /* and: close (CALM) */
+	uint32_t hello_max;      /* longest HELLO taken */
 	char agent[64];
 	uint8_t boot_id[16];
 	/* Method table look-up: is `method` a byte stream in this direction?

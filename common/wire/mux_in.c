@@ -16,7 +16,9 @@ on_hello(struct sli_mux *m, const struct sli_frame *f, struct sli_slice payload)
 	struct sli_errinfo ei = {0};
 	enum sli_err e;
 
-	(void)f;
+	if (f->len > m->cfg.hello_max)
+		return sli_mux_fail(m, SLI_E_FRAME_SIZE,
+		    "HELLO of %u bytes, at most %u", f->len, m->cfg.hello_max);
 	sli_arena_reset(&m->arena);
 	e = sli_hello_get(payload, &m->arena, &m->peer, &ei);
 	if (e != SLI_OK)

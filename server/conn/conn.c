@@ -187,7 +187,7 @@ take_hello(struct conn *c, struct sli_slice *bytes)
 	    !collect(c, bytes, SLI_FRAME_HDR))
 		return;
 	sli_frame_peek(sli_buf_data(&c->hello), &f);
-	if (f.type == SLI_FT_HELLO && f.len <= SLI_HELLO_MAX)
+	if (f.type == SLI_FT_HELLO && f.len <= c->set->mux_cfg.hello_max)
 		want += f.len;
 	if (sli_buf_len(&c->hello) == want || collect(c, bytes, want))
 		start_mux(c);

@@ -33,6 +33,11 @@ fill_mux_cfg(struct conns *cs, const struct conns_cfg *cfg)
 	m->init_window = limit32(ls, SLI_L_WIRE_INIT_WINDOW);
 	m->window_cap = sli_limits_get(ls, SLI_L_WIRE_WINDOW_CAP);
 	m->keepalive_s = limit32(ls, SLI_L_WIRE_KEEPALIVE) / 1000;
+	m->dead_ms = limit32(ls, SLI_L_WIRE_KEEPALIVE_DEAD);
+	m->write_stall_ms = limit32(ls, SLI_L_WIRE_WRITE_STALL);
+	m->ctl_hold = limit32(ls, SLI_L_WIRE_CONTROL_STOP);
+	m->ctl_close = limit32(ls, SLI_L_WIRE_CONTROL_CLOSE);
+	m->hello_max = limit32(ls, SLI_L_WIRE_HELLO);
 	sli_snprintf(m->agent, sizeof(m->agent), "sluiced/%s", SLUICE_VERSION);
 	memcpy(m->boot_id, cfg->boot_id, sizeof(m->boot_id));
 }
