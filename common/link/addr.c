@@ -140,6 +140,27 @@ fits(char *url, const char *dir, struct sli_errinfo *ei)
 	return SLI_OK;
 }
 
+/* Does some directory of this path let only its owner pass? The server that
+ * root starts is another user when it binds, so it could not get there; and the
+ * command of root must look where that server is. */
+static int
+closed_to_others(const char *path)
+{
+	char b[512];
+	struct stat st;
+
+	if (path[0] != '/' || sli_strlcpy(b, path, sizeof(b)) >= sizeof(b))
+		return 0;
+	for (char *s = b;; *s = '/') {
+		s = strchrnul(s + 1, '/');
+		if (*s == '\0')
+			return stat(b, &st) == 0 && !(st.st_mode & S_IXOTH);
+		*s = '\0';
+		if (stat(b, &st) == 0 && !(st.st_mode & S_IXOTH))
+			return 1;
+	}
+}
+
 enum sli_err
 sli_addr_default(char *url, struct sli_errinfo *ei)
 {
@@ -147,6 +168,8 @@ sli_addr_default(char *url, struct sli_errinfo *ei)
 	char run[32];
 	enum sli_err e;
 
+	if (dir && geteuid() == 0 && closed_to_others(dir))
+		dir = NULL;
 	if (dir && dir[0] != '\0')
 		return fits(url, dir, ei);
 	if (geteuid() == 0)

@@ -33,7 +33,8 @@ SLI_MUST enum sli_err sli_addr_parse(
 /* The URL of a; returns dst, which holds SLI_URL_MAX. */
 const char *sli_addr_format(const struct sli_addr *a, char *dst, size_t cap);
 /* The socket where sluiced listens and sluice calls when nothing is said:
- * $XDG_RUNTIME_DIR/sluice/sluiced.sock; without that variable /run/sluice for
+ * $XDG_RUNTIME_DIR/sluice/sluiced.sock; without that variable, and for uid 0
+ * when that directory is closed to others (as /run/user/0 is), /run/sluice for
  * uid 0, /run/user/UID/sluice if there is a /run/user/UID of ours, else
  * /tmp/sluice-UID. Fills url[SLI_URL_MAX]. CONFIG when the variable is not
  * usable; PERMISSION_DENIED when somebody else made our place in /tmp. */

@@ -68,22 +68,10 @@ answers(const char *path)
 }
 
 enum sli_err
-sli_sockdir_claim(const char *path, struct sli_errinfo *ei)
+sli_sockdir_stale(const char *path, struct sli_errinfo *ei)
 {
-	char dir[PATH_CAP];
 	struct stat st;
-	enum sli_err rc;
-	char *slash;
 
-	if (path[0] != '/' || strlen(path) >= sizeof(dir))
-		return sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "sockdir.claim",
-		    "%.100s is no absolute path of at most 107 bytes", path);
-	sli_strlcpy(dir, path, sizeof(dir));
-	slash = strrchr(dir, '/');
-	*slash = '\0';
-	rc = sli_sockdir_make(slash == dir ? "/" : dir, ei);
-	if (rc != SLI_OK)
-		return rc;
 	if (lstat(path, &st) != 0) {
 		if (errno == ENOENT)
 			return SLI_OK;
@@ -108,4 +96,21 @@ sli_sockdir_claim(const char *path, struct sli_errinfo *ei)
 		return sli_fail(ei, SLI_E_SYS, errno, "sockdir.claim",
 		    "cannot remove the stale socket %s", path);
 	return SLI_OK;
+}
+
+enum sli_err
+sli_sockdir_claim(const char *path, struct sli_errinfo *ei)
+{
+	char dir[PATH_CAP];
+	enum sli_err rc;
+	char *slash;
+
+	if (path[0] != '/' || strlen(path) >= sizeof(dir))
+		return sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "sockdir.claim",
+		    "%.100s is no absolute path of at most 107 bytes", path);
+	sli_strlcpy(dir, path, sizeof(dir));
+	slash = strrchr(dir, '/');
+	*slash = '\0';
+	rc = sli_sockdir_make(slash == dir ? "/" : dir, ei);
+	return rc == SLI_OK ? sli_sockdir_stale(path, ei) : rc;
 }

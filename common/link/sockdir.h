@@ -21,5 +21,9 @@ SLI_MUST enum sli_err sli_sockdir_make(const char *dir, struct sli_errinfo *ei);
  * FAILED_PRECONDITION: something that is no socket stands there. */
 SLI_MUST enum sli_err sli_sockdir_claim(
     const char *path, struct sli_errinfo *ei);
+/* The second half of it: no server answers at `path`; a stale socket is
+ * removed. Whose the directory is, is the caller's business. */
+SLI_MUST enum sli_err sli_sockdir_stale(
+    const char *path, struct sli_errinfo *ei);
 
 #endif

@@ -38,6 +38,14 @@ struct helpers {
 SLI_MUST enum sli_err helpers_start(const struct helpers_conf *conf,
     struct helpers *ret, struct sli_errinfo *ei);
 
+/* Is it a uid that a server takes when it has no account? */
+int helpers_free_uid(uid_t uid);
+
+/* May the server that h describes get into dir? CONFIG names the directory that
+ * stops it and `what` chooses another place. Before rights are given up. */
+SLI_MUST enum sli_err helpers_check_reach(const struct helpers *h,
+    const char *dir, const char *what, struct sli_errinfo *ei);
+
 /* Become h->uid when started as root: no groups, no capabilities. Always:
  * no_new_privs, not dumpable, no core dumps, and a filter that refuses what a
  * server never needs (exec, ptrace, namespaces, mounts). Verified afterwards;

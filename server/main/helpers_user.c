@@ -55,8 +55,8 @@ user_by_name(const char *name, struct helpers *ret)
 	return 1;
 }
 
-static int
-in_free_range(uid_t uid)
+int
+helpers_free_uid(uid_t uid)
 {
 	return uid >= FREE_FIRST && uid <= FREE_LAST;
 }
@@ -86,7 +86,7 @@ pick_free(const struct stat *dir, struct helpers *h, struct sli_errinfo *ei)
 	unsigned n = FREE_LAST - FREE_FIRST + 1, i, at;
 	uid_t uid;
 
-	if (in_free_range(dir->st_uid) && !user_by_uid(dir->st_uid)) {
+	if (helpers_free_uid(dir->st_uid) && !user_by_uid(dir->st_uid)) {
 		h->uid = dir->st_uid;
 		h->gid = (gid_t)dir->st_uid;
 		return SLI_OK;
@@ -138,7 +138,7 @@ pick(const char *user, const struct stat *dir, struct helpers *h,
 /* mkdir -p; what is made on the way is for everybody to pass when root makes
  * it, since the server must get through as its own uid. */
 static int
-make_path(const char *path, mode_t mode)
+make_path(const char *path, mode_t mode, int *ret_made)
 {
 	char b[sizeof(((struct helpers *)0)->state_dir)], *s;
 
@@ -149,7 +149,8 @@ make_path(const char *path, mode_t mode)
 			return -1;
 		*s = '/';
 	}
-	return mkdir(b, 0700) < 0 && errno != EEXIST ? -1 : 0;
+	*ret_made = mkdir(b, 0700) == 0;
+	return !*ret_made && errno != EEXIST ? -1 : 0;
 }
 
 static int
@@ -188,27 +189,47 @@ give(int fd, const struct stat *st, const struct helpers *h,
 	return SLI_OK;
 }
 
-/* Every directory above must let the server's uid through. */
-static enum sli_err
-check_reach(const struct helpers *h, struct sli_errinfo *ei)
+/* The first directory of the path, itself last, that this process may not
+ * enter; NULL when it may enter all. b holds the path and is cut there. */
+static const char *
+closed_dir(char *b)
 {
-	int bad, e;
+	for (char *s = b;; *s = '/') {
+		s = strchrnul(s + 1, '/');
+		char end = *s;
+		*s = 0;
+		if (faccessat(AT_FDCWD, b, X_OK, AT_EACCESS) < 0)
+			return b;
+		if (!end)
+			return NULL;
+	}
+}
+
+enum sli_err
+helpers_check_reach(const struct helpers *h, const char *dir, const char *what,
+    struct sli_errinfo *ei)
+{
+	char b[sizeof(h->state_dir)];
+	const char *closed;
+	int e;
 
 	if (!h->privileged)
 		return SLI_OK;
+	sli_strlcpy(b, dir, sizeof(b));
 	if (setegid(h->gid) < 0 || seteuid(h->uid) < 0)
-		return sli_fail(ei, SLI_E_SYS, errno, "helpers.state",
+		return sli_fail(ei, SLI_E_SYS, errno, "helpers.reach",
 		    "cannot become uid %u", (unsigned)h->uid);
-	bad = faccessat(AT_FDCWD, h->state_dir, R_OK | W_OK | X_OK, AT_EACCESS);
+	closed = closed_dir(b);
 	e = errno;
 	if (seteuid(0) < 0 || setegid(0) < 0)
-		return sli_fail(ei, SLI_E_SYS, errno, "helpers.state",
+		return sli_fail(ei, SLI_E_SYS, errno, "helpers.reach",
 		    "cannot become root again");
-	return bad < 0 ? sli_fail(ei, SLI_E_CONFIG, e, "helpers.state",
-			     "uid %u cannot reach %.120s: a directory above "
-			     "it is closed to others (chmod o+x)",
-			     (unsigned)h->uid, h->state_dir)
-		       : SLI_OK;
+	if (!closed)
+		return SLI_OK;
+	return sli_fail(ei, SLI_E_CONFIG, e, "helpers.reach",
+	    "%.70s: the server runs as uid %u and may not pass %.70s; choose "
+	    "another place with %s, or chmod o+x %.70s",
+	    dir, (unsigned)h->uid, closed, what, closed);
 }
 
 enum sli_err
@@ -219,7 +240,7 @@ helpers_prepare(
 	enum sli_err e;
 	struct stat st;
 	ssize_t n;
-	int fd;
+	int fd, made = 0;
 
 	h->privileged = geteuid() == 0;
 	if (!conf->state_dir || conf->state_dir[0] != '/' ||
@@ -230,7 +251,7 @@ helpers_prepare(
 	while (strlen(path) > 1 && path[strlen(path) - 1] == '/')
 		path[strlen(path) - 1] = 0;
 	sli_strlcpy(h->state_dir, path, sizeof(h->state_dir));
-	if (make_path(path, h->privileged ? 0755 : 0700) < 0)
+	if (make_path(path, h->privileged ? 0755 : 0700, &made) < 0)
 		return sli_fail(ei, SLI_E_SYS, errno, "helpers.state",
 		    "%.120s cannot be made", path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -250,8 +271,11 @@ helpers_prepare(
 	if (e == SLI_OK)
 		e = give(fd, &st, h, ei);
 	if (e == SLI_OK)
-		e = check_reach(h, ei);
+		e = helpers_check_reach(h, h->state_dir, "--state", ei);
 out:
+	/* What is refused leaves nothing behind. */
+	if (e != SLI_OK && made)
+		(void)rmdir(h->state_dir);
 	sli_fd_close(&fd);
 	return e;
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -139,6 +140,20 @@ complain(const struct sli_errinfo *ei, int status)
 	return status;
 }
 
+/* Each process in a VM takes three descriptors of ours, each connection one:
+ * as many as we may have. The helpers run already, and what runs in VMs has
+ * vm.nofile of its own. */
+static void
+raise_nofile(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
 static int
 serve(const struct config *c)
 {
@@ -153,6 +168,7 @@ serve(const struct config *c)
 	if (helpers_start(&hc, &h, &ei) != SLI_OK)
 		return complain(&ei, 1);
 	int status = 1;
+	raise_nofile();
 	if (server_make_socket_dirs(c, &h, &ei) != SLI_OK ||
 	    helpers_drop_privileges(&h, &ei) != SLI_OK)
 		(void)complain(&ei, 1);

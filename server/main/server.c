@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define CONN_GRACE_MS 1000
@@ -244,35 +243,4 @@ out:
 		loop_free(s.loop);
 	}
 	return s.status;
-}
-
-/* --- socket directories ---------------------------------------------------*/
-
-enum sli_err
-server_make_socket_dirs(
-    const struct config *cfg, const struct helpers *h, struct sli_errinfo *ei)
-{
-	for (unsigned i = 0; i < cfg->nlisten; i++) {
-		struct sli_addr a;
-		enum sli_err e = sli_addr_parse(cfg->listen[i], &a, ei);
-		if (e != SLI_OK)
-			return e;
-		if (a.kind != SLI_ADDR_UNIX)
-			continue;
-		char *slash = strrchr(a.path, '/');
-		if (!slash || slash == a.path)
-			continue;
-		*slash = '\0';
-		if (mkdir(a.path, 0700) != 0) {
-			if (errno == EEXIST)
-				continue;
-			return sli_fail(ei, SLI_E_SYS, errno, "server",
-			    "cannot make the socket directory %.100s", a.path);
-		}
-		if (h->privileged && chown(a.path, h->uid, h->gid) != 0)
-			return sli_fail(ei, SLI_E_SYS, errno, "server",
-			    "cannot give the socket directory %.100s away",
-			    a.path);
-	}
-	return SLI_OK;
 }

@@ -21,7 +21,9 @@
 #define EVENTS_MAX   64
 #define REQUESTS_MAX 32 /* read in one turn */
 #define STOP_WAIT_MS 10000
-#define OUT_FDS_MAX  2
+/* A server that ends closes both sockets within microseconds. */
+#define SERVER_END_MS 100
+#define OUT_FDS_MAX   2
 
 struct out {
 	struct sli_list node;
@@ -171,11 +173,11 @@ serve_opener(struct spawner *s, uint64_t handle, const int *fds)
 /* --- from the server ------------------------------------------------------*/
 
 static int
-server_left(const struct spawner *s)
+server_left(const struct spawner *s, int wait_ms)
 {
 	struct pollfd pf = {.fd = s->server, .events = POLLRDHUP};
 
-	return poll(&pf, 1, 0) > 0;
+	return poll(&pf, 1, wait_ms) > 0;
 }
 
 static void
@@ -203,7 +205,7 @@ read_requests(struct spawner *s)
 			continue;
 		}
 		/* An empty packet reads like the end. */
-		if (n < 0 || (n == 0 && server_left(s))) {
+		if (n < 0 || (n == 0 && server_left(s, 0))) {
 			life_stop(s);
 			return;
 		}
@@ -229,8 +231,8 @@ on_server(struct spawner *s, uint32_t events)
 static void
 on_opener(struct spawner *s)
 {
-	/* Both end with the server. */
-	if (s->stopping || server_left(s)) {
+	/* Both end with the server, and its end may reach the opener first. */
+	if (s->stopping || server_left(s, SERVER_END_MS)) {
 		if (!s->stopping)
 			life_stop(s);
 		return;

@@ -6,8 +6,10 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -87,6 +89,37 @@ default_place(void **state)
 		assert_string_equal(url, "unix:///run/sluice/sluiced.sock");
 }
 
+/* Root's server is another user when it binds. */
+static void
+closed_runtime_dir(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+	char dir[128], below[160], want[SLI_URL_MAX], url[SLI_URL_MAX];
+
+	(void)state;
+	(void)snprintf(
+	    dir, sizeof(dir), "%s/slt-addr.XXXXXX", tmp ? tmp : "/tmp");
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(below, sizeof(below), "%s/run", dir);
+	assert_int_equal(mkdir(below, 0755), 0);
+	assert_int_equal(chmod(below, 0755), 0);
+	assert_int_equal(setenv("XDG_RUNTIME_DIR", below, 1), 0);
+	assert_int_equal(sli_addr_default(url, NULL), SLI_OK);
+	(void)snprintf(
+	    want, sizeof(want), "unix://%s/sluice/sluiced.sock", below);
+	/* mkdtemp makes it 0700. */
+	if (geteuid() == 0)
+		assert_string_equal(url, "unix:///run/sluice/sluiced.sock");
+	else
+		assert_string_equal(url, want);
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(sli_addr_default(url, NULL), SLI_OK);
+	assert_string_equal(url, want);
+	assert_int_equal(unsetenv("XDG_RUNTIME_DIR"), 0);
+	assert_int_equal(rmdir(below), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int
 main(void)
 {
@@ -94,6 +127,7 @@ main(void)
 	    cmocka_unit_test(refuses),
 	    cmocka_unit_test(understands),
 	    cmocka_unit_test(default_place),
+	    cmocka_unit_test(closed_runtime_dir),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
