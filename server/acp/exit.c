@@ -30,7 +30,7 @@ exit_text(const struct agent *g, char *dst, size_t cap)
 	sli_buf_init(&tail, 256);
 	agent_tail(g, &tail, 240);
 	s = sli_buf_slice(&tail);
-	while (s.n && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r'))
+	while (s.p && s.n && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r'))
 		s.n--;
 	(void)sli_snprintf(dst, cap, "%s%s%s",
 	    g->exited || g->lost ? status_text(g, tmp, sizeof(tmp)) : "",

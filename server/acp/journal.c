@@ -88,7 +88,7 @@ txn_free(struct txn *t)
 struct sli_record *
 txn_add(struct txn *t, int kind, uint64_t turn)
 {
-	struct sli_record *r = &t->scratch;
+	struct sli_record *r;
 
 	if (t->n == t->cap && !t->oom) {
 		unsigned cap = t->cap ? t->cap * 2 : 2;

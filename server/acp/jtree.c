@@ -82,6 +82,7 @@ token(void *ctx, struct tok *t, enum tok_kind kind, struct sli_slice text,
 	v->len = (uint32_t)len;
 	v->kind = (uint8_t)kind;
 	v->end = j->n + 1;
+	v->parent = j->depth ? j->open[j->depth - 1] : 0;
 	if (j->depth && j->v[j->open[j->depth - 1]].kind == TOK_OBJ) {
 		v->in_obj = 1;
 		v->key = j->key;
@@ -249,14 +250,17 @@ json_decode(struct sli_buf *to, struct sli_slice raw, size_t max)
 
 		n = 1;
 		d[0] = *p;
-		if (*p == '\\' && p[1] == 'u') {
+		/* the text may be no JSON at all: never look past its end */
+		if (*p == '\\' && e - p >= 6 && p[1] == 'u') {
 			skip = unescape_u(p, e, &c, &exact);
 			n = utf8_put(d, c);
-		} else if (*p == '\\') {
+		} else if (*p == '\\' && e - p >= 2 && p[1] &&
+			   strchr(from, p[1])) {
 			d[0] = (uint8_t)is[strchr(from, p[1]) - from];
 			skip = 2;
 		} else if (*p >= 0xc0) {
-			n = skip = *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
+			n = *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
+			n = skip = SLI_MIN(n, (size_t)(e - p));
 			memcpy(d, p, n);
 		}
 		if (sli_buf_len(to) - start + n > max)

@@ -12,6 +12,7 @@
 struct jnode {
 	uint32_t off, len;     /* raw bytes of the value, quotes included */
 	uint32_t key, key_len; /* raw bytes of its key, without the quotes */
+	uint32_t parent;       /* 0 for the document itself */
 	uint32_t end;          /* index after its last descendant */
 	uint32_t slid, base;   /* the supersede rule's, else 0 */
 	uint8_t kind;          /* enum tok_kind */

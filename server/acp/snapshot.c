@@ -2,26 +2,104 @@
 /* The rule by which one snapshot stands for an older one, on raw bytes: two
  * values are equal when they are written alike. Outside `content` and
  * `rawOutput` nothing may differ; inside them texts may grow at the end or
- * slide, and other scalars may change, but nothing may disappear. */
+ * slide, and other scalars may change, but nothing may disappear. Walks the
+ * flat index in document order, so that no nesting can exhaust the stack. */
 #include "acp/snapshot.h"
 
 #include "acp/overlap.h"
 
 #include "base/mutant.h"
 
-/* Where in the message an object stands: which of its members are special. */
+/* What part of the message a value is, and so how it is compared. */
 enum place {
 	P_TOP,
 	P_PARAMS,
 	P_UPDATE,
-	P_OUTPUT
+	P_OUTPUT, /* content or rawOutput, or in one of them */
+	P_ELSE,   /* must be the same */
 };
+
+/* A walk over one tree that finds the place of each value in another one. */
+struct walk {
+	const struct jtree *a, *b;
+	uint32_t like[SNAPSHOT_NODES]; /* in b, of a's containers */
+	uint32_t last[SNAPSHOT_NODES]; /* in b, of their last element met */
+	uint8_t place[SNAPSHOT_NODES];
+};
+
+static void
+enter(struct walk *w, uint32_t x, uint32_t y, enum place place)
+{
+	w->like[x] = y;
+	w->last[x] = JNONE;
+	w->place[x] = (uint8_t)place;
+}
+
+/* 0 when one of them is no object. */
+static int
+walk_init(struct walk *w, const struct jtree *a, const struct jtree *b)
+{
+	w->a = a;
+	w->b = b;
+	enter(w, 0, 0, P_TOP);
+	return a->n && b->n && a->v[0].kind == TOK_OBJ &&
+	       b->v[0].kind == TOK_OBJ;
+}
+
+/* The value of b that stands where x stands in a, or JNONE. */
+static uint32_t
+like(struct walk *w, uint32_t x)
+{
+	uint32_t p = w->a->v[x].parent, q = w->like[p];
+
+	if (w->a->v[p].kind == TOK_OBJ)
+		return jtree_get_raw(w->b, q, jtree_key(w->a, x));
+	w->last[p] = w->last[p] == JNONE ? jtree_first(w->b, q)
+					 : jtree_next(w->b, q, w->last[p]);
+	return w->last[p];
+}
+
+static enum place
+place_of(const struct walk *w, uint32_t x)
+{
+	const struct jnode *v = &w->a->v[x];
+	struct sli_slice key = jtree_key(w->a, x);
+	int object = v->kind == TOK_OBJ;
+
+	switch (w->place[v->parent]) {
+	case P_TOP:
+		return object && sli_slice_is(key, "params") ? P_PARAMS
+							     : P_ELSE;
+	case P_PARAMS:
+		return object && sli_slice_is(key, "update") ? P_UPDATE
+							     : P_ELSE;
+	case P_UPDATE:
+		return sli_slice_is(key, "content") ||
+			       sli_slice_is(key, "rawOutput")
+			   ? P_OUTPUT
+			   : P_ELSE;
+	default:
+		return P_OUTPUT;
+	}
+}
 
 static int
 is_scalar(const struct jnode *v)
 {
 	return v->kind != TOK_STR && v->kind != TOK_OBJ && v->kind != TOK_ARR;
 }
+
+/* A key given twice: which one counts is the reader's guess. */
+static int
+is_doubled(const struct jtree *a, uint32_t x)
+{
+	uint32_t p = a->v[x].parent;
+
+	return a->v[p].kind == TOK_OBJ &&
+	       jtree_get_raw(a, p, jtree_key(a, x)) != x;
+}
+
+/* --- does b stand for a? -------------------------------------------------*/
 
 static int
 text_covers(const struct jtree *a, uint32_t x, struct jtree *b, uint32_t y)
@@ -40,133 +118,77 @@ text_covers(const struct jtree *a, uint32_t x, struct jtree *b, uint32_t y)
 	return 1;
 }
 
-static int output_covers(
-    const struct jtree *a, uint32_t x, struct jtree *b, uint32_t y);
-
-/* Every member of the object x has its like in y. */
 static int
-members_cover(const struct jtree *a, uint32_t x, struct jtree *b, uint32_t y,
+value_covers(const struct jtree *a, uint32_t x, struct jtree *b, uint32_t y,
     enum place place)
 {
-	uint32_t c, d;
-
-	for (c = jtree_first(a, x); c != JNONE; c = jtree_next(a, x, c)) {
-		struct sli_slice key = jtree_key(a, c);
-
-		/* a key given twice: which one counts is the reader's guess */
-		if (jtree_get_raw(a, x, key) != c)
-			return 0;
-		d = jtree_get_raw(b, y, key);
-		if (d == JNONE)
-			return 0;
-		if (place == P_OUTPUT ||
-		    (place == P_UPDATE &&
-			(sli_slice_is(key, "content") ||
-			    sli_slice_is(key, "rawOutput")))) {
-			if (!output_covers(a, c, b, d))
-				return 0;
-		} else if (place == P_TOP && sli_slice_is(key, "params") &&
-			   a->v[c].kind == TOK_OBJ) {
-			if (!members_cover(a, c, b, d, P_PARAMS))
-				return 0;
-		} else if (place == P_PARAMS && sli_slice_is(key, "update") &&
-			   a->v[c].kind == TOK_OBJ) {
-			if (!members_cover(a, c, b, d, P_UPDATE))
-				return 0;
-		} else if (!sli_slice_eq(jtree_raw(a, c), jtree_raw(b, d))) {
-			return 0;
-		}
-	}
-	return 1;
-}
-
-static int
-output_covers(const struct jtree *a, uint32_t x, struct jtree *b, uint32_t y)
-{
 	const struct jnode *v = &a->v[x], *w = &b->v[y];
-	uint32_t c, d;
 
+	if (place == P_ELSE)
+		return sli_slice_eq(jtree_raw(a, x), jtree_raw(b, y));
 	if (is_scalar(v) && (is_scalar(w) || v->kind == TOK_NULL))
 		return 1;
 	if (v->kind != w->kind)
 		return 0;
-	if (v->kind == TOK_STR)
-		return text_covers(a, x, b, y);
-	if (v->kind == TOK_OBJ)
-		return members_cover(a, x, b, y, P_OUTPUT);
-	d = jtree_first(b, y);
-	for (c = jtree_first(a, x); c != JNONE; c = jtree_next(a, x, c)) {
-		if (d == JNONE || !output_covers(a, c, b, d))
-			return 0;
-		d = jtree_next(b, y, d);
-	}
-	return 1;
+	return v->kind != TOK_STR || text_covers(a, x, b, y);
 }
 
 int
 snapshot_covers(const struct jtree *a, struct jtree *b)
 {
-	if (!a->n || !b->n || a->v[0].kind != TOK_OBJ ||
-	    b->v[0].kind != TOK_OBJ)
+	struct walk w;
+	uint32_t x = 1, y;
+
+	if (!walk_init(&w, a, b))
 		return 0;
-	return members_cover(a, 0, b, 0, P_TOP);
+	while (x < a->n) {
+		enum place place = place_of(&w, x);
+
+		y = like(&w, x);
+		if (y == JNONE || is_doubled(a, x) ||
+		    !value_covers(a, x, b, y, place))
+			return 0;
+		enter(&w, x, y, place);
+		x = place == P_ELSE ? a->v[x].end : x + 1;
+	}
+	return 1;
 }
 
 /* --- measuring against the last kept snapshot ----------------------------*/
 
 static void
-since(const struct jtree *k, uint32_t x, struct jtree *b, uint32_t y)
+measure(const struct jtree *k, uint32_t x, struct jtree *b, uint32_t y)
 {
-	struct jnode *w = &b->v[y];
-	struct sli_slice old;
-	uint32_t c, d;
-	size_t s;
+	struct sli_slice old = jtree_text(k, x);
+	size_t s = overlap_slide(old, jtree_text(b, y));
 
-	if (k->v[x].kind != w->kind)
-		return;
-	if (w->kind == TOK_STR) {
-		old = jtree_text(k, x);
-		s = overlap_slide(old, jtree_text(b, y));
-		w->base = (uint32_t)old.n;
-		/* no likeness: all of the old text has left */
-		w->slid = s == OVERLAP_NONE ? w->base : (uint32_t)s;
-	} else if (w->kind == TOK_OBJ) {
-		for (d = jtree_first(b, y); d != JNONE;
-		     d = jtree_next(b, y, d)) {
-			c = jtree_get_raw(k, x, jtree_key(b, d));
-			if (c != JNONE)
-				since(k, c, b, d);
-		}
-	} else if (w->kind == TOK_ARR) {
-		c = jtree_first(k, x);
-		for (d = jtree_first(b, y); d != JNONE && c != JNONE;
-		     d = jtree_next(b, y, d)) {
-			since(k, c, b, d);
-			c = jtree_next(k, x, c);
-		}
-	}
-}
-
-static uint32_t
-update_of(const struct jtree *j)
-{
-	return jtree_get(j, j->n ? jtree_get(j, 0, "params") : JNONE, "update");
+	b->v[y].base = (uint32_t)old.n;
+	/* no likeness: all of the old text has left */
+	b->v[y].slid = s == OVERLAP_NONE ? (uint32_t)old.n : (uint32_t)s;
 }
 
 void
 snapshot_since(const struct jtree *k, struct jtree *b)
 {
-	static const char *const outputs[] = {"content", "rawOutput"};
+	struct walk w;
+	uint32_t x, y = 1;
 
 	for (uint32_t i = 0; i < b->n; i++)
 		b->v[i].slid = b->v[i].base = 0;
-	if (!k)
+	if (!k || !walk_init(&w, b, k))
 		return;
-	for (size_t i = 0; i < SLI_ARRAY_LEN(outputs); i++) {
-		uint32_t x = jtree_get(k, update_of(k), outputs[i]);
-		uint32_t y = jtree_get(b, update_of(b), outputs[i]);
+	while (y < b->n) {
+		enum place place = place_of(&w, y);
 
-		if (x != JNONE && y != JNONE)
-			since(k, x, b, y);
+		x = like(&w, y);
+		if (x == JNONE || place == P_ELSE ||
+		    k->v[x].kind != b->v[y].kind) {
+			y = b->v[y].end;
+			continue;
+		}
+		if (b->v[y].kind == TOK_STR && place == P_OUTPUT)
+			measure(k, x, b, y);
+		enter(&w, y, x, place);
+		y++;
 	}
 }
