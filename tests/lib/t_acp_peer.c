@@ -202,8 +202,10 @@ rig_settle(struct rig *r)
 void
 rig_init(struct rig *r)
 {
+	struct sigaction ign = {.sa_handler = SIG_IGN};
+
 	memset(r, 0, sizeof(*r));
-	(void)signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(sigaction(SIGPIPE, &ign, NULL), 0);
 	r->loop = loop_new(NULL);
 	assert_non_null(r->loop);
 	r->acp = acp_new(r->loop, &sink, r);

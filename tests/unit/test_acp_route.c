@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TAGS: asan */
 /* What agents really do to a host: lines of every kind and size, requests that
- * are not served, streams that flood, pipes that nobody reads. Together with
- * the other tests of this room these are the host cases of the ACP research
- * that need no file or terminal callbacks. */
+ * are not served, streams that flood, pipes that nobody reads. */
 #include "t_acp.h"
 
 #include <fcntl.h>
@@ -320,12 +318,9 @@ a_stderr_flood_does_not_hold_up_stdout(void **state)
 
 	assert_int_equal(fcntl(r->err, F_SETFL, O_NONBLOCK), 0);
 	for (int i = 0; i < 400; i++) {
-		ssize_t n = write(r->err, big, 64 << 10);
-
-		(void)n;
+		(void)!write(r->err, big, 64 << 10);
 		loop_turn(r->loop, 0);
 	}
-	assert_true(write(r->err, "the end\n", 8) == 8 || 1);
 	peer_chunk(r, "text");
 	finish(r, id);
 	rig_settle(r);

@@ -7,6 +7,7 @@
 
 #include "acp/overlap.h"
 #include "acp/supersede.h"
+#include "base/str.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -152,22 +153,33 @@ slow_since(const struct snap *k, const struct snap *b, struct measure *mb)
 static void
 snap_line(struct snap *s)
 {
-	char m[4000], *p = m;
+	char m[4000];
+	size_t n = sli_snprintf(m, sizeof(m), "\"status\":\"in_progress\"");
 
-	p += sprintf(p, "\"status\":\"in_progress\"");
 	if (s->title)
-		p += sprintf(p, ",\"title\":\"t%d\"", s->title);
+		n += sli_snprintf(
+		    m + n, sizeof(m) - n, ",\"title\":\"t%d\"", s->title);
 	if (s->has[0])
-		p += sprintf(p, ",\"content\":[{\"text\":\"%s\"}]", s->text[0]);
+		n += sli_snprintf(m + n, sizeof(m) - n,
+		    ",\"content\":[{\"text\":\"%s\"}]", s->text[0]);
 	if (s->has[1] || s->has[2]) {
-		p += sprintf(p, ",\"rawOutput\":{\"n\":%d", s->number);
+		n += sli_snprintf(m + n, sizeof(m) - n,
+		    ",\"rawOutput\":{\"n\":%d", s->number);
 		for (int i = 1; i < NT; i++)
 			if (s->has[i])
-				p += sprintf(
-				    p, ",\"o%d\":\"%s\"", i, s->text[i]);
-		p += sprintf(p, "}");
+				n += sli_snprintf(m + n, sizeof(m) - n,
+				    ",\"o%d\":\"%s\"", i, s->text[i]);
+		(void)sli_snprintf(m + n, sizeof(m) - n, "}");
 	}
 	s->line = update(m);
+}
+
+static void
+add(char *t, size_t cap, const char *unit)
+{
+	size_t n = strlen(t);
+
+	(void)sli_strlcpy(t + n, unit, cap - n);
 }
 
 /* The next snapshot of a call that prints: texts grow, slide, or restart. */
@@ -189,7 +201,7 @@ evolve(struct snap *s, unsigned alphabet)
 		if (rnd(60) == 0)
 			t[0] = '\0';
 		while (grow-- && strlen(t) < 580)
-			strcat(t, units[rnd(alphabet)]);
+			add(t, sizeof(s->text[i]), units[rnd(alphabet)]);
 		/* the window moves by whole units */
 		while (strlen(t) > 60 + (size_t)(rnd(8) == 0) * 20 * rnd(3)) {
 			size_t n = t[0] != '\\' ? 1 : t[1] == 'u' ? 6 : 2;
@@ -323,10 +335,10 @@ overlap_agrees_with_trying_everything(void **state)
 			a[i] = (char)('a' + rnd(alphabet));
 		a[n] = '\0';
 		from = n ? rnd(n) : 0;
-		strcpy(b, a + from);
+		(void)sli_strlcpy(b, a + from, sizeof(b));
 		m = rnd(10);
 		for (unsigned i = 0; i < m; i++)
-			strcat(b, rnd(2) ? "a" : "b");
+			add(b, sizeof(b), rnd(2) ? "a" : "b");
 		assert_int_equal(
 		    overlap_slide(sli_slice_str(a), sli_slice_str(b)),
 		    slow_slide(a, b));
