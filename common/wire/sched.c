@@ -69,12 +69,13 @@ uint64_t
 sli_sched_need(const struct sli_stream *s)
 {
 	uint64_t have = s->rest.len - s->rest.pos;
+	/* A smaller window than the least piece must be open whole: it never
+	 * is more. */
+	uint64_t most = SLI_MAX(s->tx.window, (uint64_t)1);
 
-	if (have == 0)
-		/* Unknown before it is asked for. A smaller window than the
-		 * least piece must be open whole. */
-		have = SLI_MAX(s->tx.window, (uint64_t)1);
-	return SLI_MIN(have, (uint64_t)SLI_DRIBBLE);
+	if (have == 0) /* unknown before it is asked for */
+		have = most;
+	return SLI_MIN(SLI_MIN(have, most), (uint64_t)SLI_DRIBBLE);
 }
 
 void

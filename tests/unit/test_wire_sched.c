@@ -224,6 +224,39 @@ resume_from_one_write(void **state)
 	}
 }
 
+/* A window below the least piece is slow, never dead: each acknowledgement
+ * brings the next window of the message. */
+static void
+tiny_windows_go_on(void **state)
+{
+	static const uint64_t windows[] = {1, 100, 4095};
+	struct kit k;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t w = windows[i], got = 0;
+
+		kit_start(&k, SLI_SERVER, NULL);
+		open_streams(&k, 1);
+		/* What HELLO gave is used up first. */
+		give(&k, 1, 4, SLI_FLOOR);
+		while (kit_drain(&k, 1) > 0)
+			;
+		give(&k, 1, 1, 5000);
+		assert_int_equal(kit_ack(&k, 1, SLI_INIT_WINDOW, w), SLI_OK);
+		for (uint64_t acks = 0; got < 5000; acks++) {
+			uint64_t n = kit_drain(&k, 1);
+
+			assert_true(n > 0 && n <= w && acks <= 5000);
+			got += n;
+			assert_int_equal(
+			    kit_ack(&k, 1, SLI_INIT_WINDOW + got, w), SLI_OK);
+		}
+		assert_int_equal(got, 5000);
+		kit_fini(&k);
+	}
+}
+
 /* Paused streams hold all of P; another still gets its floor, for ever. */
 static void
 floor_beside_paused(void **state)
@@ -361,6 +394,7 @@ main(void)
 	    cmocka_unit_test(fair_shares),
 	    cmocka_unit_test(calls_beside_bulk),
 	    cmocka_unit_test(resume_from_one_write),
+	    cmocka_unit_test(tiny_windows_go_on),
 	    cmocka_unit_test(floor_beside_paused),
 	    cmocka_unit_test(does_not_read),
 	    cmocka_unit_test(goaway_in_two_phases),
