@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-#define KEY_MAX 256u
+#define KEY_MAX   256u
+#define TRACE_MAX ((size_t)64)
 
 /* --- content -------------------------------------------------------------*/
 
@@ -194,7 +195,10 @@ turn_new(
 			     : (int64_t)limit(s, SLI_L_ACP_TURN_DEADLINE);
 	sli_list_init(&t->node);
 	sli_buf_init(&t->key, KEY_MAX);
-	if (sli_buf_append(&t->key, ask->key.p, ask->key.n) == SLI_OK)
+	sli_buf_init(&t->trace, TRACE_MAX);
+	if (sli_buf_append(&t->key, ask->key.p, ask->key.n) == SLI_OK &&
+	    sli_buf_append(&t->trace, ask->traceparent.p,
+		SLI_MIN(ask->traceparent.n, TRACE_MAX)) == SLI_OK)
 		return t;
 	t->refs = 1;
 	turn_unref(t);

@@ -142,6 +142,7 @@ struct acp_ask {
 	uint8_t hash[32];     /* of the content; the service made it */
 	int queue;            /* wait for the running turn */
 	int64_t deadline_ms;  /* duration; 0 = acp.turn_deadline_ms */
+	struct sli_slice traceparent; /* W3C, or ""; into the prompt's _meta */
 };
 
 struct acp_accepted {

@@ -128,7 +128,7 @@ struct turn {
 	enum cause cause; /* why it is to end early */
 	uint64_t no, first_seq;
 	uint8_t hash[32];
-	struct sli_buf key, content;
+	struct sli_buf key, content, trace;
 	int64_t deadline_ms;
 	uint64_t rpc_id;
 	int outcome; /* once its end is committed */

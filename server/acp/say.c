@@ -200,6 +200,12 @@ say_prompt(struct acp_session *s, struct txn *t, struct turn *turn)
 	turn->rpc_id = s->ag->next_id++;
 	sli_jw_ku64(&y.w, "id", turn->rpc_id);
 	params(&y, "session/prompt");
+	if (sli_buf_len(&turn->trace)) {
+		sli_jw_key(&y.w, "_meta");
+		sli_jw_object(&y.w);
+		sli_jw_kstr(&y.w, "traceparent", sli_buf_slice(&turn->trace));
+		sli_jw_end(&y.w);
+	}
 	raw_string(&y, "sessionId", s->agent_session);
 	sli_jw_key(&y.w, "prompt");
 	if (sli_buf_len(&s->preamble)) {

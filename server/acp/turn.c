@@ -50,6 +50,7 @@ turn_unref(struct turn *t)
 	}
 	sli_buf_free(&t->key);
 	sli_buf_free(&t->content);
+	sli_buf_free(&t->trace);
 	sli_free(t);
 }
 

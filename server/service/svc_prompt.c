@@ -109,6 +109,7 @@ submit(struct prompt *p, struct acp_session *s)
 	    .key = sli_slice_of(p->key, p->key_len),
 	    .queue = p->queue,
 	    .deadline_ms = p->deadline_ms,
+	    .traceparent = svc_traceparent(p->call),
 	};
 	memcpy(ask.hash, p->hash, sizeof(ask.hash));
 	acp_prompt(s, &ask, accepted, p);

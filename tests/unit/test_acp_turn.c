@@ -70,9 +70,13 @@ newlines_between_tokens_do_not_end_our_line(void **state)
 
 	rig_open(r);
 	peer_hello(r);
+	/* and the caller's trace reaches the agent */
+	ask.traceparent = sli_slice_str("00-0af76519-b7ad6b71-01");
 	acp_prompt(r->s, &ask, rig_on_accepted, r);
-	(void)peer_prompt(
-	    r, "\"prompt\":[ {\"type\":\"text\",  \"text\":\"a\"} ]}}");
+	(void)peer_prompt(r,
+	    "{\"_meta\":{\"traceparent\":\"00-0af76519-b7ad6b71-01\"},"
+	    "\"sessionId\":\"S\",\"prompt\":[ {\"type\":\"text\",  "
+	    "\"text\":\"a\"} ]}}");
 }
 
 static void
