@@ -82,7 +82,8 @@ struct acp_open {
 
 SLI_MUST struct acp *acp_new(
     struct loop *l, const struct acp_sink *sink, void *ctx);
-/* Closes the agents' pipes; kills nothing, commits nothing. */
+/* Closes the agents' pipes; kills nothing, commits nothing. What the sink was
+ * asked and has not answered may be answered later, to nobody. */
 void acp_free(struct acp *a);
 
 /* New: the service has inserted the row (committed, state opening); this

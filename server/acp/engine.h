@@ -312,7 +312,8 @@ void io_close_stdin(struct agent *g);
 void io_read(struct agent *g);
 
 /* say.c: lines to the agent. All add a CLIENT event to t and leave for the
- * agent when t is committed, or at once with SAY_NOW. */
+ * agent when t is committed, or at once with SAY_NOW. t NULL: at once, and
+ * without an event. */
 #define SAY_NOW      1u
 #define SAY_OPTIONAL 2u
 void say_error(struct acp_session *s, struct txn *t, struct sli_slice id,
@@ -395,6 +396,7 @@ void cancel_done(struct acp_session *s);
 void perm_set(struct perm *p, enum perm_phase to);
 void perm_unref(struct perm *p);
 void permit_asked(struct acp_session *s, const struct line *ln);
+int permit_is(const struct envelope *e);
 /* All unresolved become `to` (PERM_EXPIRED, PERM_CANCELED); with `say` the
  * agent is answered cancelled. */
 void permit_drop_all(struct acp_session *s, struct txn *t, enum perm_phase to,
@@ -426,6 +428,7 @@ void route_stray(
 void volume_begin_turn(struct acp_session *s);
 void volume_add(struct acp_session *s, uint64_t bytes, struct sli_slice kind,
     struct sli_slice what);
+/* What was not stored for a limit, if anything. */
 void volume_report(struct acp_session *s, struct txn *t, uint64_t turn);
 
 #endif

@@ -358,8 +358,11 @@ retry(struct loop_timer *timer)
 	sli_list_for_each (it, &j->txns) {
 		struct txn *t = SLI_LIST_ENTRY(it, struct txn, node);
 
-		if (!t->submitted)
+		/* a store that is full tries nothing less than a barrier */
+		if (!t->submitted) {
+			t->barrier = 1;
 			hand_over(t);
+		}
 	}
 	io_update(s);
 }

@@ -259,6 +259,12 @@ refuse(struct acp_session *s, struct txn *t, const struct envelope *e)
 	return NULL;
 }
 
+int
+permit_is(const struct envelope *e)
+{
+	return env_is(&e->method, "session/request_permission");
+}
+
 void
 permit_asked(struct acp_session *s, const struct line *ln)
 {
@@ -275,6 +281,8 @@ permit_asked(struct acp_session *s, const struct line *ln)
 	}
 	if (!p) {
 		txn_submit(t, 0, NULL);
+		volume_add(s, ln->length, env_slice(&e->method),
+		    sli_slice_of(NULL, 0));
 		return;
 	}
 	pending_event(p, t);

@@ -174,6 +174,26 @@ held_back(struct acp_session *s, const struct line *ln)
 	return 1;
 }
 
+/* A limit was hit: what goes on coming is counted, and requests are answered
+ * without a word in the history. */
+static void
+discard(struct acp_session *s, const struct line *ln)
+{
+	const struct envelope *e = ln->env;
+	const struct sli_slice id = env_slice(&e->id), none = {0};
+
+	s->discarded++;
+	s->discarded_bytes += ln->length;
+	drop_parts(s, ln);
+	if (ln->cls != ENV_REQUEST || ln->bad_utf8)
+		return;
+	if (permit_is(e) && !e->id.cut)
+		say_permission(s, NULL, id, none, 0, SAY_OPTIONAL);
+	else
+		say_error(
+		    s, NULL, id, -32601, "Method not found", SAY_OPTIONAL);
+}
+
 static void
 update(struct acp_session *s, const struct line *ln)
 {
@@ -181,12 +201,6 @@ update(struct acp_session *s, const struct line *ln)
 	struct txn *t;
 	int edge;
 
-	if (s->discard) {
-		s->discarded++;
-		s->discarded_bytes += ln->length;
-		drop_parts(s, ln);
-		return;
-	}
 	if (held_back(s, ln))
 		return;
 	/* beginnings and ends of tool calls are worth a commit of their own */
@@ -236,8 +250,7 @@ request(struct agent *g, const struct line *ln)
 	const struct envelope *e = ln->env;
 	struct txn *t;
 
-	if (env_is(&e->method, "session/request_permission") && !ln->too_long &&
-	    !e->id.cut) {
+	if (permit_is(e) && !ln->too_long && !e->id.cut) {
 		permit_asked(s, ln);
 		return;
 	}
@@ -312,6 +325,8 @@ route_line(struct agent *g, const struct line *ln)
 		noise(g, ln);
 	else if (ln->cls == ENV_STRAY_ERROR)
 		stray(g, "an error without an id", ln);
+	else if (s->discard && !env_is(&ln->env->method, "$/cancel_request"))
+		discard(s, ln);
 	else if (ln->bad_utf8)
 		plain(s, ln);
 	else if (ln->cls == ENV_REQUEST)

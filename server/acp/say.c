@@ -58,7 +58,8 @@ finish(struct acp_session *s, struct txn *t, struct say *y, uint64_t request,
 		o = sli_alloc(sizeof(*o) + line.n + 1);
 	}
 	if (!o || !s->ag) {
-		t->oom |= !o;
+		if (t)
+			t->oom |= !o;
 		sli_free(o);
 		sli_buf_free(&y->buf);
 		return;
@@ -71,9 +72,10 @@ finish(struct acp_session *s, struct txn *t, struct say *y, uint64_t request,
 	o->n = line.n + 1;
 	memcpy(o->bytes, line.p, line.n);
 	o->bytes[line.n] = '\n';
-	txn_body(t, txn_add(t, SLI_EV_CLIENT, turn), line);
+	if (t)
+		txn_body(t, txn_add(t, SLI_EV_CLIENT, turn), line);
 	sli_buf_free(&y->buf);
-	if (flags & SAY_NOW)
+	if (!t || flags & SAY_NOW)
 		io_send(s, o);
 	else
 		txn_out(t, o);

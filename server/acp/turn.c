@@ -218,6 +218,7 @@ start(struct acp_session *s, struct turn *turn)
 	s->nqueue--;
 	s->active = turn;
 	turn_set(turn, TURN_STARTING);
+	volume_report(s, t, 0); /* of an idle agent that talked too much */
 	volume_begin_turn(s);
 	s->had_turns = 1;
 

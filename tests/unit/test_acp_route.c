@@ -41,12 +41,10 @@ running(struct rig *r)
 static char *
 xs(size_t n)
 {
-	char *s = sli_alloc(n + 1);
+	char *s = sli_zalloc(n + 1);
 
 	assert_non_null(s);
-	memset(s, 'x', n);
-	s[n] = '\0';
-	return s;
+	return memset(s, 'x', n);
 }
 
 static void
@@ -447,10 +445,14 @@ limits_cancel_the_turn_and_the_session_lives(void **state)
 	/* what it goes on sending is counted, not stored */
 	for (int i = 0; i < 50; i++)
 		peer_chunk(r, big);
+	peer_asks(r, "4");
+	peer_gets(r, "\"cancelled\"");
+	peer_says(r, "{\"id\":5,\"method\":\"foo\"}");
+	peer_gets(r, "-32601");
 	peer_ends(r, id, "end_turn");
 	rig_wait_end(r, 1, SLI_TO_BUDGET_EXCEEDED);
 	assert_int_equal(rig_count(r, SLI_EV_LIMIT, "acp.turn_total_bytes"), 1);
-	assert_int_equal(rig_count(r, SLI_EV_DIAGNOSTIC, "\"lines\":50"), 1);
+	assert_int_equal(rig_count(r, SLI_EV_DIAGNOSTIC, "\"lines\":52"), 1);
 	/* one message alone */
 	(void)rig_prompt(r, "two");
 	id = peer_prompt(r, "two");
@@ -463,9 +465,7 @@ limits_cancel_the_turn_and_the_session_lives(void **state)
 	    rig_count(r, SLI_EV_LIMIT, "acp.message_total_bytes"), 1);
 	/* the session lives */
 	(void)rig_prompt(r, "three");
-	id = peer_prompt(r, "three");
-	peer_chunk(r, "ok");
-	peer_ends(r, id, "end_turn");
+	peer_ends(r, peer_prompt(r, "three"), "end_turn");
 	rig_wait_end(r, 3, SLI_TO_COMPLETED);
 	sli_free(big);
 }
