@@ -101,6 +101,20 @@ known_live(struct prompt *p, struct acp_session *s)
 	return 1;
 }
 
+/* The store would still take it, from what it keeps for ends; a turn that
+ * could not end must not begin. */
+static int
+disk_full(struct prompt *p)
+{
+	struct store_stats st;
+	store_stats(p->svc->store, &st);
+	if (st.full)
+		refuse(p, SLI_E_STORAGE_FULL,
+		    "the disk of the server's state is full: make room, then "
+		    "prompt again");
+	return st.full;
+}
+
 static void
 submit(struct prompt *p, struct acp_session *s)
 {
@@ -129,7 +143,7 @@ key_looked_up(
 		conflict(p);
 	else if (row)
 		answer(p, row->turn, row->first_seq, row->outcome, 1);
-	else if (!known_live(p, s)) {
+	else if (!known_live(p, s) && !disk_full(p)) {
 		submit(p, s);
 		return;
 	}
@@ -172,10 +186,8 @@ prompt_go(struct prompt *p)
 {
 	struct acp_session *s = acp_find(p->svc->acp, &p->who, p->session);
 	struct sli_errinfo ei = {0};
-	struct store_stats st;
 	p->complete = 1;
 	p->busy = 1;
-	store_stats(p->svc->store, &st);
 	if (!s) {
 		refuse(p, SLI_E_NOT_FOUND, "the session has been deleted");
 	} else if (make_blocks(p, &ei) != SLI_OK) {
@@ -186,10 +198,7 @@ prompt_go(struct prompt *p)
 		store_find_turn(p->svc->store, p->session,
 		    sli_slice_of(p->key, p->key_len), key_looked_up, p);
 		return;
-	} else if (st.full) {
-		refuse(p, SLI_E_STORAGE_FULL,
-		    "the disk is full: make room, then prompt again");
-	} else {
+	} else if (!disk_full(p)) {
 		submit(p, s);
 		return;
 	}

@@ -257,6 +257,14 @@ open_user(struct svc *svc, const struct sli_principal *p,
 	return u;
 }
 
+static int
+disk_full(const struct svc *svc)
+{
+	struct store_stats st;
+	store_stats(svc->store, &st);
+	return st.full;
+}
+
 SVC_HANDLER(svc_sessions_open)
 {
 	const Sluice__V1__SessionOpenRequest *r = (const void *)req;
@@ -281,6 +289,10 @@ SVC_HANDLER(svc_sessions_open)
 	if (svc->draining)
 		(void)sli_fail(&ei, SLI_E_DRAINING, 0, "session",
 		    "the server is stopping");
+	else if (disk_full(svc))
+		(void)sli_fail(&ei, SLI_E_STORAGE_FULL, 0, "session",
+		    "the disk of the server's state is full: make room, then "
+		    "try again");
 	else if (r->session[0] &&
 		 sli_map_get(svc->sessions, sli_slice_str(r->session)))
 		(void)sli_fail(&ei, SLI_E_ALREADY_EXISTS, 0, "session",
