@@ -57,7 +57,8 @@ if [ -n "$root" ]; then
 	wait $pid
 	exit $rc
 	EOF
-	D=$D sluice=$sluice sluiced=$sluiced unshare -m bash "$D/closed_run" >"$D/out" 2>&1
+	export D sluice sluiced
+	unshare -m bash "$D/closed_run" >"$D/out" 2>&1
 	rc=$?
 	if [ $rc -eq 77 ]; then
 		echo "ok $((results += 1)) - a closed XDG_RUNTIME_DIR # SKIP no mount"
