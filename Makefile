@@ -230,7 +230,8 @@ $(T.fuzz): $(B)/t/fuzz/%: $(B)/tests/fuzz/%.o $(T.libs)
 # --- what people type -----------------------------------------------------
 # These start make again where something may have to be installed first.
 .PHONY: benches fuzzers deps test test-long test-agents bench fuzz mutants \
-        demo lint print-cflags print-warnings format docs proto-lock install
+        demo lint print-cflags print-warnings format docs proto-lock install \
+        install-files
 benches: all $(T.bench) $(T.grpc) $(T.tools)
 fuzzers: $(T.fuzz)
 JOBS     ?= $(shell nproc)
@@ -307,6 +308,9 @@ proto-lock:
 
 DEST      = $(DESTDIR)$(PREFIX)
 install: programs
+	@$(MAKE) --no-print-directory install-files
+# What is built, as it is; builds nothing.
+install-files:
 	install -d $(DEST)/bin $(DEST)/lib $(DEST)/include \
 	    $(DEST)/libexec/sluice/guest
 	install -m 755 $(BIN)/sluiced $(BIN)/sluice $(DEST)/bin/

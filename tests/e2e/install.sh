@@ -1,0 +1,55 @@
+#!/bin/bash
+# TAGS: user timeout=180
+# SPDX-License-Identifier: Apache-2.0
+# make install: what is installed runs from where it stands, with its helpers,
+# its library, its manual pages, and without the source tree.
+# shellcheck source=/dev/null
+. "$SLUICE_SRC/tests/lib/cli.sh"
+make -C "$SLUICE_SRC" V="${SLUICE_BUILD##*/}" DESTDIR="$D/root" PREFIX=/opt/sluice \
+    install-files >"$D/out" 2>&1
+check 'make install with DESTDIR and PREFIX' $? "$D/out"
+at=$D/root/opt/sluice
+find "$D/root" -type f ! -path "$at/*" >"$D/out"
+[ ! -s "$D/out" ]
+check 'nothing outside the prefix' $? "$D/out"
+bad=0
+for f in bin/sluice bin/sluiced lib/libsluice.so lib/libsluice.so.0 lib/libsluice.a \
+    lib/pkgconfig/libsluice.pc include/sluice.h include/sluice/vm.h \
+    libexec/sluice/sluice-spawner libexec/sluice/sluice-opener \
+    libexec/sluice/sluice-pid1 libexec/sluice/guest/sluice-agent-shell; do
+	[ -s "$at/$f" ] || { echo "# no $f"; bad=1; }
+done
+for f in "$SLUICE_SRC"/docs/man/*.[1-8]; do
+	cmp -s "$f" "$at/share/man/man${f##*.}/${f##*/}" || { echo "# no manual ${f##*/}"; bad=1; }
+done
+check 'programs, helpers, library, headers and manual pages are there' $bad
+grep -qx 'prefix=/opt/sluice' "$at/lib/pkgconfig/libsluice.pc"
+check 'libsluice.pc names the prefix, not the staging directory' $?
+
+sluice=$at/bin/sluice
+"$at/bin/sluiced" >"$D/server.log" 2>&1 &
+server_pid=$!
+until_ok "$sluice" stats
+check 'the installed server starts and answers' $? "$D/server.log"
+"$sluice" doctor >"$D/out" 2>&1 && grep -qF "$at/libexec/sluice/guest" "$D/out"
+check 'it uses the installed helpers' $? "$D/out"
+ldd "$sluice" >"$D/out"; grep -qE "$at/(bin/../)?lib/libsluice.so.0" "$D/out"
+check 'the command uses the installed library' $?
+vm=$("$sluice" vm create) && [ "$("$sluice" exec "$vm" -- echo hello)" = hello ]
+check 'a command in a VM' $? "$D/server.log"
+s=$("$sluice" session open "$vm" --agent shell --policy allow_all) &&
+    [ "$("$sluice" prompt "$s" 'echo turn' 2>/dev/null)" = turn ]
+check 'a turn of the installed agent' $? "$D/server.log"
+server_kill TERM
+
+cat >"$D/x.c" <<'EOF'
+#include <sluice.h>
+#include <stdio.h>
+int main(void) { return puts(sluice_version()) < 0; }
+EOF
+if cc -x c /dev/null -fsyntax-only -include stdio.h 2>/dev/null && [ "${SLUICE_BUILD##*/}" = debug ]; then
+	cc -I"$at/include" "$D/x.c" -L"$at/lib" -lsluice -Wl,-rpath,"$at/lib" -o "$D/x" 2>"$D/err" &&
+	    [ "sluice $("$D/x")" = "$("$sluice" --version)" ]
+	check 'a program is built on the installed header and library' $? "$D/err"
+fi
+exit 0
