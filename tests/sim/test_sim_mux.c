@@ -18,7 +18,7 @@
 struct totals {
 	struct sli_mux_stats st;
 	struct sim_seen seen;
-	uint64_t live, paused, bytes;
+	uint64_t live, paused, bytes, cut;
 };
 
 /* For the assertions inside the core, which end in abort(). */
@@ -193,6 +193,11 @@ run_seed(uint64_t seed, struct totals *t)
 		random_step(&w);
 		sim_check(&w);
 	}
+	if (sim_chance(&w, 4)) { /* cut: what is under way is given back */
+		t->cut++;
+		sim_fini(&w);
+		return;
+	}
 	settle(&w, 0);
 	live_ones_finished(&w, t);
 	/* the paused ones wake up, and all comes to an end */
@@ -242,6 +247,7 @@ coverage(const struct totals *t, uint64_t seeds)
 	ok &= covered("gaps", t->seen.gaps, seeds / 20);
 	ok &= covered("bytes for dead streams", t->st.dead_bytes, seeds);
 	ok &= covered("calls held", t->st.calls_held, seeds / 20);
+	ok &= covered("connections cut", t->cut, seeds / 50);
 	ok &= covered("calls at max_streams", t->seen.full, seeds / 10);
 	return ok;
 }
