@@ -110,7 +110,9 @@ struct sli_mux_sink {
 	 * stream until sli_mux_ready. dst always holds SLI_MUX_MSG_MAX. A
 	 * message may be longer than `room` (the mux then keeps its rest,
 	 * counted as held); sources that can make smaller ones should. Empty
-	 * messages cannot be sent. */
+	 * messages cannot be sent. It may end the stream (_result, _end,
+	 * _abort, _reset), but not make a _gap; what it returns goes before
+	 * that end, but is void after _abort and _reset. */
 	size_t (*pull)(void *ctx, uint32_t sid, uint8_t *dst, size_t room);
 };
 

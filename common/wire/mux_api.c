@@ -99,9 +99,14 @@ sli_mux_call(struct sli_mux *m, const struct sli_call *call, uint64_t window,
 
 	if (e != SLI_OK)
 		return e;
-	if (call->traceparent.n >= sizeof(trace))
+	/* The server would close the connection for it. */
+	if (call->traceparent.n >= sizeof(trace) ||
+	    !sli_utf8_valid(call->traceparent) ||
+	    (call->traceparent.n != 0 &&
+		memchr(call->traceparent.p, 0, call->traceparent.n) != NULL))
 		return sli_fail(ei, SLI_E_INVALID_ARGUMENT, 0, "wire.call",
-		    "traceparent of %zu bytes", call->traceparent.n);
+		    "traceparent is not a text of at most %zu bytes",
+		    sizeof(trace) - 1);
 	if (call->traceparent.n != 0)
 		memcpy(trace, call->traceparent.p, call->traceparent.n);
 	trace[call->traceparent.n] = '\0';
@@ -268,7 +273,8 @@ sli_mux_release(struct sli_mux *m, uint32_t sid, uint64_t n)
 {
 	struct sli_stream *s = sli_table_get(&m->table, sid);
 
-	if (s == NULL || s->waived || s->rx_state == SLI_RX_DONE || s->muted)
+	if (s == NULL || (s->waived && !SLI_MUTATED(release_twice)) ||
+	    s->rx_state == SLI_RX_DONE || s->muted)
 		return;
 	SLI_ASSERT(sli_rx_release(&s->rx, n));
 	sli_mux_settle(m, s);
@@ -332,6 +338,7 @@ sli_mux_gap(struct sli_mux *m, uint32_t sid, uint64_t new_offset, uint64_t lost)
 		return;
 	if (!s->opened && sli_mux_opened(m, sid, 0) != SLI_OK)
 		return;
+	SLI_ASSERT(!s->pulling); /* before or behind what it returns? */
 	SLI_ASSERT(new_offset > s->tx.sent + (s->rest.len - s->rest.pos));
 	s->gap_lost = (s->gap_due ? s->gap_lost : 0) + lost;
 	s->gap_offset = new_offset;

@@ -297,6 +297,14 @@ put_calls(struct sli_batch *b, size_t most)
 
 /* --- the batch ------------------------------------------------------------*/
 
+/* A burst's memory is not kept. */
+static void
+trim(struct sli_buf *q)
+{
+	if (sli_buf_len(q) == 0 && q->cap > SLI_BATCH_CALLS)
+		sli_buf_trim(q);
+}
+
 static void
 build(struct sli_batch *b)
 {
@@ -344,6 +352,8 @@ sli_mux_output(struct sli_mux *m, int64_t now_ms, struct sli_buf *out)
 	if (m->state == SLI_MUX_FAILED && m->goaway.due && !b.full)
 		put_goaway(&b);
 	sli_mux_bury(m);
+	trim(&m->calls);
+	trim(&m->control);
 	m->busy = 0;
 	added = batch_len(&b);
 	m->st.bytes_out += added;

@@ -41,6 +41,7 @@ sli_sched_leave(struct sli_mux *m, struct sli_stream *s)
 static void
 to_ready(struct sli_mux *m, struct sli_stream *s)
 {
+	sli_list_del(&s->blocked);
 	sli_list_del(&s->sched);
 	sli_list_add_tail(
 	    &m->ready[s->bulk ? SLI_CLASS_BULK : SLI_CLASS_INTERACTIVE],

@@ -197,7 +197,6 @@ on_reset(void *ctx, uint32_t sid, uint16_t code)
 	SIM_ASSERT(side->w, side->role == SLI_CLIENT || !st->finished);
 	SIM_ASSERT(side->w, other(side)->st[sid].left);
 	st->was_reset = 1;
-	st->nheld = 0;
 }
 
 static void
@@ -272,6 +271,12 @@ on_pull(void *ctx, uint32_t sid, uint8_t *dst, size_t room)
 		n = SLI_MIN(n, room);
 	memcpy(dst, content(sid, side->role, st->at), n);
 	st->at += n;
+	/* Some say that they have ended while they give the last. */
+	if (side->role == SLI_SERVER && st->at == st->total && st->ended &&
+	    !st->finished && p->gap_len == 0 && sim_chance(w, 30)) {
+		sim_finish(w, side, sid, 0);
+		w->seen->in_pull++;
+	}
 	return n;
 }
 

@@ -90,7 +90,8 @@ struct sim {
 	/* what happened, over the whole life of the process */
 	struct sim_seen {
 		uint64_t calls, finished, resets, stops, aborts, gaps;
-		uint64_t repeated, delayed, spurious, full, partial_reads;
+		uint64_t repeated, delayed, spurious, in_pull, full,
+		    partial_reads;
 	} * seen;
 };
 
@@ -107,6 +108,8 @@ void sim_fini(struct sim *w);
 void sim_call(struct sim *w);
 /* Make more of what `side` has to send on sid, or finish. */
 void sim_produce(struct sim *w, struct sim_side *side, uint32_t sid);
+/* Server: result. */
+void sim_finish(struct sim *w, struct sim_side *side, uint32_t sid, int status);
 /* The consumer of `side` is done with some messages, in any order. `all`:
  * with all it holds. */
 void sim_consume(struct sim *w, struct sim_side *side, uint32_t sid, int all);

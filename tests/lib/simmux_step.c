@@ -108,8 +108,8 @@ sim_call(struct sim *w)
 
 /* --- sources --------------------------------------------------------------*/
 
-static void
-finish_server(struct sim *w, struct sim_side *side, uint32_t sid, int status)
+void
+sim_finish(struct sim *w, struct sim_side *side, uint32_t sid, int status)
 {
 	struct sim_stream *st = &side->st[sid];
 	static const uint8_t body[128];
@@ -117,8 +117,7 @@ finish_server(struct sim *w, struct sim_side *side, uint32_t sid, int status)
 	SIM_ASSERT(w, sli_mux_result(side->m, sid, (uint16_t)status,
 			  sli_slice_of(body, sid % 9),
 			  sli_slice_of(body, sid % 70)) == SLI_OK);
-	st->finished = 1;
-	st->nheld = 0;
+	st->finished = 1; /* what it holds it releases later: no effect */
 }
 
 static void
@@ -150,7 +149,7 @@ sim_produce(struct sim *w, struct sim_side *side, uint32_t sid)
 	if (!st->open || st->finished || st->left)
 		return;
 	if (server && (st->was_reset || st->was_stopped)) {
-		finish_server(w, side, sid, SLI_E_CANCELED);
+		sim_finish(w, side, sid, SLI_E_CANCELED);
 		return;
 	}
 	if (st->was_reset || st->was_stopped || (st->ended && !server))
@@ -166,9 +165,11 @@ sim_produce(struct sim *w, struct sim_side *side, uint32_t sid)
 	if (!server) {
 		sli_mux_end(side->m, sid);
 		st->finished = 1;
+	} else if (st->at < st->total && sim_chance(w, 50)) {
+		return; /* later, or inside the last pull */
 	} else if (st->ended || st->stopped ||
 		   p->server_leaves == SIM_RESULTS) {
-		finish_server(w, side, sid, 0);
+		sim_finish(w, side, sid, 0);
 	}
 }
 
@@ -183,7 +184,8 @@ sim_consume(struct sim *w, struct sim_side *side, uint32_t sid, int all)
 	    side->role == SLI_CLIENT ? p->client_paused : p->server_paused;
 	uint64_t n = 0;
 
-	if (paused || !st->open || st->nheld == 0)
+	/* Also of streams that have ended or are gone: owners do that. */
+	if (paused || st->nheld == 0)
 		return;
 	for (unsigned i = 0; i < st->nheld; i++) {
 		if (all || sim_chance(w, 40))
@@ -213,7 +215,6 @@ sim_leave(struct sim *w, struct sim_side *side, uint32_t sid)
 	case SIM_RESETS:
 		sli_mux_reset(side->m, sid, SLI_E_CANCELED);
 		st->left = 1;
-		st->nheld = 0;
 		w->seen->resets++;
 		break;
 	case SIM_STOPS:
@@ -221,7 +222,6 @@ sim_leave(struct sim *w, struct sim_side *side, uint32_t sid)
 			break;
 		sli_mux_stop(side->m, sid, SLI_E_CANCELED);
 		st->stopped = 1;
-		st->nheld = 0;
 		w->seen->stops++;
 		break;
 	case SIM_ABORTS:
@@ -231,7 +231,6 @@ sim_leave(struct sim *w, struct sim_side *side, uint32_t sid)
 		    w, sli_mux_abort(side->m, sid, SLI_E_DEADLINE_EXCEEDED,
 			   sli_slice_of(NULL, 0)) == SLI_OK);
 		st->left = 1;
-		st->nheld = 0;
 		w->seen->aborts++;
 		break;
 	case SIM_STAYS:

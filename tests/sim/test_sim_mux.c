@@ -233,6 +233,7 @@ coverage(const struct totals *t, uint64_t seeds)
 	ok &= covered("bytes", t->bytes, seeds * 100000);
 	ok &= covered("parks", t->st.parks, seeds);
 	ok &= covered("nothing, but ready", t->seen.spurious, seeds);
+	ok &= covered("results inside pull", t->seen.in_pull, seeds / 10);
 	ok &= covered("waits for the window", t->st.window_waits, seeds);
 	ok &= covered("waits for the pool", t->st.pool_waits, seeds);
 	ok &= covered("BLOCKED", t->st.blocked_out, seeds / 2);
