@@ -24,6 +24,8 @@ struct sli_addr {
 	char host[64];  /* TCP: numeric v4 or v6, without brackets */
 	uint16_t port;  /* TCP; 0 only when the URL says so */
 	int loopback;   /* TCP: the host is a loopback address */
+	int shared;     /* UNIX, for listening: other uids may connect, and the
+			   owner judges them; set by hand, in no URL */
 };
 
 /* "unix:///PATH" (or ipc:///PATH), "tcp://HOST[:PORT]" with a v6 host in

@@ -25,9 +25,10 @@ struct sli_listener_sink {
 };
 
 /* Bind and listen. Unix sockets: only in a directory that is ours alone (see
- * sli_sockdir_claim), mode 0600, and a stale socket file is replaced, a live
- * one or a file of another kind is not. TCP: port 0 takes any free one. Errors:
- * those of sli_sockdir_claim; ALREADY_EXISTS; NOMEM; SYS. */
+ * sli_sockdir_claim), mode 0600, or 0666 when the address is shared; a stale
+ * socket file is replaced, a live one or a file of another kind is not. TCP:
+ * port 0 takes any free one. Errors: those of sli_sockdir_claim;
+ * ALREADY_EXISTS; NOMEM; SYS. */
 SLI_MUST enum sli_err sli_listener_new(const struct sli_addr *addr,
     struct sli_mailbox *mb, const struct sli_listener_sink *sink, void *ctx,
     struct sli_listener **ret_l, struct sli_errinfo *ei);

@@ -90,7 +90,8 @@ bind_unix(struct sli_listener *l)
 	int rv;
 
 	/* The mode is set between bind and listen: nobody gets in before. */
-	rv = nng_stream_listener_set_int(l->sl, NNG_OPT_IPC_PERMISSIONS, 0600);
+	rv = nng_stream_listener_set_int(
+	    l->sl, NNG_OPT_IPC_PERMISSIONS, l->addr.shared ? 0666 : 0600);
 	if (rv == 0)
 		rv = nng_stream_listener_listen(l->sl);
 	return rv;
@@ -124,7 +125,7 @@ sli_listener_new(const struct sli_addr *addr, struct sli_mailbox *mb,
 	int rv;
 
 	if (addr->kind == SLI_ADDR_UNIX)
-		rc = sli_sockdir_claim(addr->path, ei);
+		rc = sli_sockdir_claim(addr->path, addr->shared, ei);
 	if (rc != SLI_OK)
 		return rc;
 	l = sli_zalloc(sizeof(*l));

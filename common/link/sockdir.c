@@ -14,8 +14,9 @@
 
 #define PATH_CAP sizeof(((struct sockaddr_un *)NULL)->sun_path)
 
-enum sli_err
-sli_sockdir_check(const char *dir, struct sli_errinfo *ei)
+/* `open`: bits of the mode that others may have. */
+static enum sli_err
+check(const char *dir, mode_t open, mode_t *ret_mode, struct sli_errinfo *ei)
 {
 	struct stat st;
 
@@ -30,20 +31,39 @@ sli_sockdir_check(const char *dir, struct sli_errinfo *ei)
 		return sli_fail(ei, SLI_E_PERMISSION_DENIED, 0, "sockdir.check",
 		    "%s belongs to uid %u; choose another directory", dir,
 		    (unsigned)st.st_uid);
-	if (st.st_mode & 077)
+	if (st.st_mode & 077 & ~open)
 		return sli_fail(ei, SLI_E_PERMISSION_DENIED, 0, "sockdir.check",
-		    "%s has mode %03o, others could get in; chmod 700 it", dir,
-		    (unsigned)(st.st_mode & 0777));
+		    "%s has mode %03o, others could get in; chmod %03o it", dir,
+		    (unsigned)(st.st_mode & 0777), (unsigned)(0700 | open));
+	*ret_mode = st.st_mode & 0777;
 	return SLI_OK;
 }
 
 enum sli_err
-sli_sockdir_make(const char *dir, struct sli_errinfo *ei)
+sli_sockdir_check(const char *dir, struct sli_errinfo *ei)
 {
+	mode_t mode = 0;
+
+	return check(dir, 0, &mode, ei);
+}
+
+static enum sli_err
+make(const char *dir, int shared, struct sli_errinfo *ei)
+{
+	mode_t open = shared ? 0011 : 0, mode = 0;
+	enum sli_err rc;
+
 	if (mkdir(dir, 0700) != 0 && errno != EEXIST)
 		return sli_fail(ei, SLI_E_SYS, errno, "sockdir.check",
 		    "cannot make %s", dir);
-	return sli_sockdir_check(dir, ei);
+	rc = check(dir, open, &mode, ei);
+	if (rc != SLI_OK || (mode & open) == open)
+		return rc;
+	/* It is ours, and whoever set `shared` wants others to get through. */
+	if (chmod(dir, mode | open) != 0)
+		return sli_fail(ei, SLI_E_SYS, errno, "sockdir.check",
+		    "cannot open %s for the uids that are let in", dir);
+	return SLI_OK;
 }
 
 /* Does a server answer at path? 1 yes, 0 no, -1 errno. A full backlog (EAGAIN)
@@ -99,7 +119,7 @@ sli_sockdir_stale(const char *path, struct sli_errinfo *ei)
 }
 
 enum sli_err
-sli_sockdir_claim(const char *path, struct sli_errinfo *ei)
+sli_sockdir_claim(const char *path, int shared, struct sli_errinfo *ei)
 {
 	char dir[PATH_CAP];
 	enum sli_err rc;
@@ -111,6 +131,6 @@ sli_sockdir_claim(const char *path, struct sli_errinfo *ei)
 	sli_strlcpy(dir, path, sizeof(dir));
 	slash = strrchr(dir, '/');
 	*slash = '\0';
-	rc = sli_sockdir_make(slash == dir ? "/" : dir, ei);
+	rc = make(slash == dir ? "/" : dir, shared, ei);
 	return rc == SLI_OK ? sli_sockdir_stale(path, ei) : rc;
 }

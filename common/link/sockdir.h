@@ -13,14 +13,14 @@
  * NOT_FOUND, PERMISSION_DENIED, SYS. */
 SLI_MUST enum sli_err sli_sockdir_check(
     const char *dir, struct sli_errinfo *ei);
-/* Make `dir` (its last part only) with mode 0700 if it is missing; then as
- * sli_sockdir_check. */
-SLI_MUST enum sli_err sli_sockdir_make(const char *dir, struct sli_errinfo *ei);
-/* Get ready to bind `path`: its directory is made or checked as above; a stale
- * socket is removed. ALREADY_EXISTS: a server answers there.
- * FAILED_PRECONDITION: something that is no socket stands there. */
+/* Get ready to bind `path`: its directory is made (its last part only, mode
+ * 0700) or checked as above; a stale socket is removed. ALREADY_EXISTS: a
+ * server answers there. FAILED_PRECONDITION: something that is no socket stands
+ * there. `shared`: other uids are to reach the socket; a directory of mode 0700
+ * becomes 0711, and one that only lets others through (mode & 066 == 0) is good
+ * enough. */
 SLI_MUST enum sli_err sli_sockdir_claim(
-    const char *path, struct sli_errinfo *ei);
+    const char *path, int shared, struct sli_errinfo *ei);
 /* The second half of it: no server answers at `path`; a stale socket is
  * removed. Whose the directory is, is the caller's business. */
 SLI_MUST enum sli_err sli_sockdir_stale(

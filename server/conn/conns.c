@@ -102,6 +102,8 @@ conns_listen(struct conns *cs, const char *url, struct sli_errinfo *ei)
 		return sli_fail(ei, SLI_E_PERMISSION_DENIED, 0, "conn.listen",
 		    "plain TCP is for loopback only, and only with "
 		    "--insecure-loopback");
+	/* Peer credentials are the gate, as they are for everybody. */
+	a.shared = cs->auth.nuids > 0;
 	rc = listener_new(cs, &a, &cs->listeners[cs->nlisteners], ei);
 	if (rc == SLI_OK)
 		cs->nlisteners++;

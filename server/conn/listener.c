@@ -56,6 +56,7 @@ static const char *
 too_many(const struct conns *set, const struct sli_link_peer *peer)
 {
 	uint64_t same = 0, strange = 0;
+	struct sli_principal who;
 	struct sli_list *it;
 
 	if (set->nconns >= set->max_conns)
@@ -71,8 +72,10 @@ too_many(const struct conns *set, const struct sli_link_peer *peer)
 	if (same >=
 	    sli_limits_get(&set->limits, SLI_L_WIRE_MAX_CONNECTIONS_UID))
 		return "wire.max_connections_per_uid";
-	/* On a unix socket the kernel has said who it is. */
-	if (peer->uid == (uint32_t)-1 &&
+	/* On a unix socket the kernel has said who it is; when it is shared,
+	 * that may be anybody. */
+	if ((peer->uid == (uint32_t)-1 ||
+		auth_peer(&set->auth, peer, &who) != SLI_OK) &&
 	    strange >=
 		sli_limits_get(&set->limits, SLI_L_WIRE_MAX_UNAUTHENTICATED))
 		return "wire.max_unauthenticated";

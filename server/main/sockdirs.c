@@ -24,7 +24,7 @@ take_over(const char *path, const char *dir, const struct helpers *h,
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 || fstat(fd, &st) != 0 || st.st_uid == h->uid ||
-	    !helpers_free_uid(st.st_uid) || (st.st_mode & 077))
+	    !helpers_free_uid(st.st_uid) || (st.st_mode & 066))
 		goto out;
 	e = sli_sockdir_stale(path, ei);
 	if (e == SLI_OK && fchown(fd, h->uid, h->gid) != 0)

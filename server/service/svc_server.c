@@ -26,24 +26,51 @@ SVC_HANDLER(svc_server_echo)
 	svc_reply(c, &m.base);
 }
 
+static void
+count_conn(void *ctx, const struct svc_conn_stats *st)
+{
+	Sluice__V1__ServerInfo *m = ctx;
+	m->connections++;
+	m->streams += st->streams;
+}
+
+/* Totals of the whole server are shown to operators and admins; everybody else
+ * sees what is the tenant's. */
+static void
+info_counts(struct svc *svc, struct svc_call c, Sluice__V1__ServerInfo *m)
+{
+	const struct sli_principal *p = svc_principal(c);
+	struct svc_conn_stats conn;
+	struct vm_stats vms;
+	uint32_t pos = 0;
+	if (p->role >= SLI_ROLE_OPERATOR) {
+		vm_stats(svc->vms, &vms);
+		svc_conn_totals(c, &conn, &m->connections);
+		m->streams = conn.streams;
+		m->vms = (uint32_t)vms.vms;
+		m->sessions = (uint32_t)sli_map_count(svc->sessions);
+		return;
+	}
+	svc_each_conn(c, count_conn, m);
+	while (vm_next(svc->vms, p, &pos))
+		m->vms++;
+	pos = 0;
+	while (acp_next(svc->acp, p, &pos))
+		m->sessions++;
+}
+
 SVC_HANDLER(svc_server_info)
 {
 	Sluice__V1__ServerInfo m = SLUICE__V1__SERVER_INFO__INIT;
 	const struct sli_principal *p = svc_principal(c);
-	struct svc_conn_stats conn;
-	struct vm_stats vms;
 	(void)req;
-	vm_stats(svc->vms, &vms);
-	svc_conn_totals(c, &conn, &m.connections);
+	info_counts(svc, c, &m);
 	m.version = svc_str(SLUICE_VERSION);
 	m.boot_id.data = svc->cfg.boot_id;
 	m.boot_id.len = sizeof(svc->cfg.boot_id);
 	m.uptime_ms = (uint64_t)(sli_mono_ms() - svc->started_ms);
 	m.pid = (uint32_t)getpid();
 	m.uid = (uint32_t)getuid();
-	m.streams = conn.streams;
-	m.vms = (uint32_t)vms.vms;
-	m.sessions = (uint32_t)sli_map_count(svc->sessions);
 	m.principal = svc_str(p->name);
 	m.role = svc_str(role_names[p->role]);
 	svc_reply(c, &m.base);

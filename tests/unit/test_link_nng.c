@@ -54,6 +54,15 @@ refuses_bad_places(void **state)
 	assert_int_equal(
 	    sli_listener_new(&a, loop_mailbox(l), &t_server_sink, l, &lis, &ei),
 	    SLI_E_PERMISSION_DENIED);
+	assert_int_equal(unlink(t_unix(dir, "link").path), 0);
+	/* Shared: others may pass through, and no more. */
+	a = t_unix(dir, "s");
+	a.shared = 1;
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(
+	    sli_listener_new(&a, loop_mailbox(l), &t_server_sink, l, &lis, &ei),
+	    SLI_E_PERMISSION_DENIED);
+	assert_int_equal(chmod(dir, 0700), 0);
 	a = t_unix(dir, "no/such/s");
 	assert_int_not_equal(
 	    sli_listener_new(&a, loop_mailbox(l), &t_server_sink, l, &lis, &ei),
