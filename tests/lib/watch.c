@@ -2,6 +2,8 @@
 /* See watch.h. */
 #include "watch.h"
 
+#include "base/str.h"
+
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,7 +128,7 @@ on_end(void *arg, sluice_stream *s, const struct sluice_error *err)
 	assert_int_equal(x->ended, 0);
 	x->ended = 1;
 	x->err = err ? err->code : 0;
-	(void)strncpy(x->text, err ? err->text : "", sizeof(x->text) - 1);
+	sli_strlcpy(x->text, err ? err->text : "", sizeof(x->text));
 	assert_int_equal(x->exits, err ? 0 : 1);
 }
 
