@@ -162,8 +162,12 @@ no_server(const struct tool *t, const struct sluice_error *err)
 			note("%s; is sluiced listening there?", err->text);
 		else
 			note("%s; start one with: sluiced &  (or name one "
-			     "with --server URL)",
-			    err->text);
+			     "with --server URL)%s",
+			    err->text,
+			    strcmp(t->a.cmd->noun, "doctor") == 0
+				? "; doctor shows what a server finds here "
+				  "with the rights it was started with"
+				: "");
 		return EXIT_NO_SERVER;
 	}
 	if (err->code == SLUICE_E_INVALID_ARGUMENT)

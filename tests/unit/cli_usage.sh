@@ -80,6 +80,7 @@ for c in 'vm list' 'vm create' 'vm get v' 'vm delete v' 'exec v -- ls' \
 	refuses 3 'start one with: sluiced' $c
 done
 refuses 3 'is sluiced listening there' --server "unix://$tmp/none" vm list
+refuses 3 'doctor shows what a server finds' doctor
 SLUICE_URL=unix://$tmp/none refuses 3 "$tmp/none" vm list
 
 # help and version
