@@ -16,6 +16,7 @@ fi
 # shellcheck source=/dev/null
 . "$SLUICE_SRC/tests/lib/cli.sh"
 sluice=$SLUICE_BUILD/bin/sluice
+: "${server_pid:=}" # set by server_start
 mkdir "$D/disk"
 mount -t tmpfs -o size=24m,mode=755 none "$D/disk" || exit 1
 echo 'store.ballast_bytes 1MiB' >"$D/conf"

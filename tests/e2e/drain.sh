@@ -7,6 +7,7 @@
 # shellcheck source=/dev/null
 . "$SLUICE_SRC/tests/lib/cli.sh"
 sluice=$SLUICE_BUILD/bin/sluice
+: "${server_pid:=}" # set by server_start
 echo 'drain_s 2' >"$D/conf"
 server_start -c "$D/conf"
 vm=$("$sluice" vm create) || exit 1
@@ -15,7 +16,7 @@ short=$(open)
 long=$(open)
 idle=$(open)
 fresh "$D/short" "$D/long" "$D/short.err" "$D/long.err"
-"$sluice" prompt "$short" 'echo up; sleep 1; echo done' >"$D/short" 2>"$D/short.err" &
+"$sluice" prompt "$short" 'echo up; sleep 1; echo finished' >"$D/short" 2>"$D/short.err" &
 p1=$!
 "$sluice" prompt "$long" 'echo up; sleep 600' >"$D/long" 2>"$D/long.err" &
 p2=$!
@@ -33,7 +34,7 @@ ms=$((($(date +%s%N) - t0) / 1000000))
 [ $rc -eq 0 ] && [ $ms -ge 1900 ] && [ $ms -lt 15000 ]
 check "the server ends by itself after drain_s ($ms ms)" $? "$D/server.log"
 wait $p1
-[ $? -eq 0 ] && grep -q done "$D/short"
+[ $? -eq 0 ] && grep -q finished "$D/short"
 check 'the turn that ended in time is completed' $? "$D/short.err"
 server_start -c "$D/conf"
 wait $p2

@@ -28,7 +28,7 @@ check 'libsluice.pc names the prefix, not the staging directory' $?
 
 sluice=$at/bin/sluice
 "$at/bin/sluiced" >"$D/server.log" 2>&1 &
-server_pid=$!
+export server_pid=$!
 until_ok "$sluice" stats
 check 'the installed server starts and answers' $? "$D/server.log"
 "$sluice" doctor >"$D/out" 2>&1 && grep -qF "$at/libexec/sluice/guest" "$D/out"
