@@ -101,7 +101,8 @@ add_conn(void *ctx, const struct svc_conn_stats *st)
 }
 
 static void
-add_objects(struct svc *svc, struct svc_call c, struct list_stream *out)
+add_objects(struct svc *svc, struct svc_call c, struct list_stream *out,
+    int buffers_only)
 {
 	const struct sli_principal *p = svc_principal(c);
 	char scope[SLI_ID_MAX + 16];
@@ -114,6 +115,8 @@ add_objects(struct svc *svc, struct svc_call c, struct list_stream *out)
 		sli_snprintf(scope, sizeof(scope), "vm:%s", vm_id(vm));
 		add(out, "held", scope, st.ring_held, "bytes");
 		add(out, "retained", scope, st.ring_retained, "bytes");
+		if (!buffers_only)
+			add(out, "oom_kills", scope, st.oom_kills, "count");
 	}
 	pos = 0;
 	while ((s = acp_next(svc->acp, p, &pos)) != NULL) {
@@ -122,7 +125,8 @@ add_objects(struct svc *svc, struct svc_call c, struct list_stream *out)
 		sli_snprintf(scope, sizeof(scope), "session:%s", in.id);
 		add(out, "held", scope, in.held + store_held(svc->store, in.id),
 		    "bytes");
-		add(out, "superseded", scope, in.superseded, "events");
+		if (!buffers_only)
+			add(out, "superseded", scope, in.superseded, "events");
 	}
 	svc_each_conn(c, add_conn, out);
 }
@@ -153,6 +157,7 @@ add_server(struct svc *svc, struct svc_call c, struct list_stream *out,
 	add(out, "bytes_out", "server", conn.bytes_out, "bytes");
 	add(out, "vms", "server", vms.vms, "count");
 	add(out, "processes", "server", vms.processes, "count");
+	add(out, "oom_kills", "server", vms.oom_kills, "count");
 	add(out, "sessions", "server", sli_map_count(svc->sessions), "count");
 	add(out, "turns", "server", acp_busy(svc->acp), "count");
 	add(out, "store.commits", "server", st.commits, "count");
@@ -177,7 +182,7 @@ SVC_HANDLER(svc_server_stats)
 	}
 	if (svc_principal(c)->role >= SLI_ROLE_OPERATOR)
 		add_server(svc, c, out, r->buffers);
-	add_objects(svc, c, out);
+	add_objects(svc, c, out, r->buffers);
 	list_stream_send(out, c);
 }
 

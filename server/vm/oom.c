@@ -73,6 +73,8 @@ vm_oom(struct vm *vm, uint64_t kills)
 	if (now - vm->oom_ms >= OOM_KEEP_MS)
 		vm->oom_open = 0;
 	vm->oom_kills += more;
+	vm->sum.oom_kills += more;
+	vm->e->sum.oom_kills += more;
 	vm->oom_open += more;
 	vm->oom_ms = now;
 	while (vm->oom_open > 0 && (p = waiting(vm)) != NULL) {
@@ -82,7 +84,7 @@ vm_oom(struct vm *vm, uint64_t kills)
 	}
 	sli_snprintf(text, sizeof(text), "kills=%llu",
 	    (unsigned long long)vm->oom_kills);
-	sli_log(SLI_LOG_NOTICE, "vm", "oom", "vm=%s %s", vm->spec.id, text);
+	sli_debug("vm", "oom", "vm=%s %s", vm->spec.id, text);
 	if (vm->e->sink->notice)
 		vm->e->sink->notice(vm->e->ctx, vm, "oom", text);
 }

@@ -252,6 +252,7 @@ void vm_reader_detach(struct vm_reader *r);
  * retained = kept only for replay. Sums over what exists. */
 struct vm_stats {
 	uint64_t vms, processes, ring_held, ring_retained;
+	uint64_t oom_kills; /* since the VM was made; engine: since its start */
 };
 
 void vm_stats(const struct vm_engine *e, struct vm_stats *ret);

@@ -351,6 +351,7 @@ doctor_and_oom_reach_the_service(void **state)
               .handle = 1
         };
 	struct vm_limit lim[16];
+	struct vm_stats st;
 	struct t_pid1 p;
 
 	t_vm_running(t, "vm_1", &p);
@@ -364,6 +365,10 @@ doctor_and_oom_reach_the_service(void **state)
 	t_vm_turns(t);
 	assert_int_equal(t->notices, 1);
 	assert_int_equal(t->fatals, 0);
+	vm_stats_of(t->vm, &st);
+	assert_int_equal(st.oom_kills, 1);
+	vm_stats(t->e, &st);
+	assert_int_equal(st.oom_kills, 1);
 	t_pid1_close(&p);
 }
 
