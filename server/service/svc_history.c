@@ -253,6 +253,7 @@ is_empty(const Sluice__V1__HistoryRequest *r, uint64_t low, uint64_t head)
 }
 
 static size_t
+/* NOLINTNEXTLINE(readability-non-const-parameter): type of svc_stream_ops */
 pull_nothing(void *ctx, uint8_t *dst, size_t room)
 {
 	struct evstream *s = ctx;

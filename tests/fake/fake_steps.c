@@ -3,12 +3,12 @@
 #include "fake.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 void
@@ -41,8 +41,18 @@ emit(const char *fmt, ...)
 static void
 pause_ms(long ms)
 {
-	struct timespec t = {ms / 1000, (ms % 1000) * 1000000};
-	(void)nanosleep(&t, NULL);
+	(void)poll(NULL, 0, (int)ms);
+}
+
+/* The next word of s in dst; returns what follows it. */
+static char *
+word(char *s, char *dst, size_t cap)
+{
+	s += strspn(s, " ");
+	size_t n = strcspn(s, " ");
+	(void)snprintf(dst, cap, "%.*s", (int)n, s);
+	s += n;
+	return s + strspn(s, " ");
 }
 
 /* --- text -----------------------------------------------------------------*/
@@ -55,16 +65,17 @@ expand(const struct fake *f, const struct task *t, const char *in, char *out,
 	size_t n = 0;
 	while (*in && n + 160 < cap) {
 		if (strncmp(in, "$SID", 4) == 0) {
-			n += (size_t)sprintf(out + n, "%s", f->sid);
+			n += (size_t)snprintf(out + n, cap - n, "%s", f->sid);
 			in += 4;
 		} else if (strncmp(in, "$ID", 3) == 0) {
-			n += (size_t)sprintf(out + n, "%s", t->id);
+			n += (size_t)snprintf(out + n, cap - n, "%s", t->id);
 			in += 3;
 		} else if (strncmp(in, "$N", 2) == 0) {
-			n += (size_t)sprintf(out + n, "%u", t->n);
+			n += (size_t)snprintf(out + n, cap - n, "%u", t->n);
 			in += 2;
 		} else if (strncmp(in, "$I", 2) == 0) {
-			n += (size_t)sprintf(out + n, "%u", f->counter);
+			n += (size_t)snprintf(
+			    out + n, cap - n, "%u", f->counter);
 			in += 2;
 		} else {
 			out[n++] = *in++;
@@ -173,17 +184,17 @@ snapshot(const struct fake *f, const char *call, size_t from, size_t window,
 	    f->sid, call);
 	size_t len = (size_t)n;
 	if (i == 1 && strcmp(mode, "field") == 0)
-		len += (size_t)sprintf(
-		    buf + len, "\"title\":\"only in the first\",");
+		len += (size_t)snprintf(
+		    buf + len, cap - len, "\"title\":\"only in the first\",");
 	if (strcmp(mode, "meta") == 0)
-		len += (size_t)sprintf(
-		    buf + len, "\"_meta\":{\"delta\":\"d%u\"},", i);
-	len += (size_t)sprintf(buf + len,
+		len += (size_t)snprintf(
+		    buf + len, cap - len, "\"_meta\":{\"delta\":\"d%u\"},", i);
+	len += (size_t)snprintf(buf + len, cap - len,
 	    "\"content\":[{\"type\":\"content\",\"content\":{\"type\":"
 	    "\"text\",\"text\":\"");
 	for (size_t k = 0; k < window; k++)
 		buf[len++] = output_at(from + k);
-	len += (size_t)sprintf(buf + len, "\"}}]}}}\n");
+	len += (size_t)snprintf(buf + len, cap - len, "\"}}]}}}\n");
 	emit_bytes(buf, len);
 }
 
@@ -195,8 +206,13 @@ grow(struct fake *f, struct task *t, char *arg)
 	size_t window = 0, by = 0;
 	unsigned n = 0;
 	int ms = 0;
-	if (sscanf(arg, "%63s %zu %zu %u %d %15s", call, &window, &by, &n, &ms,
-		mode) < 5)
+	arg = word(arg, call, sizeof(call));
+	window = strtoul(arg, &arg, 10);
+	by = strtoul(arg, &arg, 10);
+	n = (unsigned)strtoul(arg, &arg, 10);
+	ms = (int)strtol(arg, &arg, 10);
+	(void)word(arg, mode, sizeof(mode));
+	if (window == 0 || n == 0)
 		die("grow CALL WINDOW STEP N MS [meta|field]");
 	if (t->left == 0) {
 		t->left = n;
@@ -250,10 +266,9 @@ static void
 ask(struct fake *f, struct task *t, char *arg)
 {
 	char id[128] = "";
-	if (sscanf(arg, "%127s", id) != 1 || t->nasks == ASKS)
+	arg = word(arg, id, sizeof(id));
+	if (id[0] == '\0' || t->nasks == ASKS)
 		die("ask ID TITLE, at most 16");
-	arg += strlen(id);
-	arg += strspn(arg, " ");
 	(void)snprintf(t->asks[t->nasks++], 128, "%s", id);
 	t->open_asks++;
 	emit("{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":"

@@ -211,11 +211,11 @@ idle_cancel_does_nothing(void **state)
 /* --- B10 ------------------------------------------------------------------*/
 
 static void
-fifty_lines(char *dst)
+fifty_lines(char *dst, size_t cap)
 {
 	size_t n = 0;
 	for (unsigned i = 1; i <= 50; i++)
-		n += (size_t)sprintf(dst + n, "c %u", i);
+		n += (size_t)snprintf(dst + n, cap - n, "c %u", i);
 }
 
 static void
@@ -225,7 +225,7 @@ nothing_overtakes_the_end(void **state)
 	char vm[64], s[64], late[64], want[512];
 	unsigned rounds = world_long() ? 200 : 30;
 	print_message("rounds %u of 200\n", rounds);
-	fifty_lines(want);
+	fifty_lines(want, sizeof(want));
 	world_vm(w, vm, sizeof(vm));
 	world_fake(w, vm, "on prompt ; chunks 50 c ; end", NULL, s, sizeof(s));
 	for (unsigned i = 0; i < rounds; i++)

@@ -42,7 +42,9 @@ held_now(struct world *w)
 {
 	uint64_t v = 0;
 	char *out = SLUICE_OK_OUT(w, "--json", "stats", "--buffers");
-	for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"))
+	char *rest = NULL;
+	for (char *line = strtok_r(out, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest))
 		if (strstr(line, "\"held\"") && strstr(line, "\"server\"") &&
 		    world_json_u64(line, "value", &v))
 			break;

@@ -173,12 +173,95 @@ let_go(struct hand *h)
 	sluice_close(h->c);
 }
 
+static struct hand hands[HANDS];
+
+static void
+come(const struct world *w)
+{
+	struct sluice_error err;
+	SLUICE_INIT(err);
+	for (unsigned i = 0; i < HANDS; i++) {
+		assert_int_equal(
+		    sluice_open(w->url, NULL, &hands[i].c, &err), 0);
+		for (unsigned k = 0; k < 4; k++)
+			hands[i].slots[k].hand = &hands[i];
+	}
+}
+
+/* Everybody at once, for a while. */
+static void
+storm(sluice_client *c, const char *s, const struct watch *w, uint32_t rnd)
+{
+	struct sluice_error err;
+	int64_t until = world_now_ms() + (world_long() ? 60000 : 6000);
+	SLUICE_INIT(err);
+	while (world_now_ms() < until) {
+		for (unsigned i = 0; i < HANDS; i++) {
+			struct slot *k = free_slot(&hands[i]);
+			rnd = rnd * 1664525u + 1013904223u;
+			/* The first thing is a prompt. */
+			if (k)
+				act(k, s, w, w->asked ? rnd >> 8 : 9);
+			(void)sluice_wait(hands[i].c, 0, &err);
+		}
+		(void)sluice_wait(c, 1, &err);
+	}
+}
+
+/* Nobody waits for ever: what is left is canceled, and every call ends. */
+static unsigned
+calm(struct world *w, sluice_client *c, const char *s)
+{
+	struct sluice_error err;
+	unsigned good = 0;
+	int64_t until = world_now_ms() + 40000;
+	SLUICE_INIT(err);
+	for (unsigned open = 1; open;) {
+		struct run r;
+		open = 0;
+		SLUICE(w, &r, "cancel", s);
+		run_free(&r);
+		for (unsigned i = 0; i < HANDS; i++) {
+			(void)sluice_wait(hands[i].c, 5, &err);
+			open += hands[i].open;
+		}
+		(void)sluice_wait(c, 1, &err);
+		assert_true(world_now_ms() < until);
+	}
+	for (unsigned i = 0; i < HANDS; i++) {
+		good += hands[i].good;
+		let_go(&hands[i]);
+	}
+	return good;
+}
+
+static uint64_t
+head_of(struct world *w, const char *s)
+{
+	uint64_t head = 0;
+	free(SLUICE_OK_OUT(w, "session", "unload", s));
+	char *info = SLUICE_OK_OUT(w, "--json", "session", "get", s);
+	assert_true(world_json_u64(info, "head", &head));
+	free(info);
+	return head;
+}
+
+static void
+read_to(sluice_client *c, struct watch *w, uint64_t head)
+{
+	struct sluice_error err;
+	SLUICE_INIT(err);
+	while (w->next <= head)
+		assert_int_equal(sluice_wait(c, 10000, &err), 0);
+	sluice_stream_free(w->s);
+	sluice_close(c);
+}
+
 static void
 one_order_for_all(void **state)
 {
 	struct world w;
 	char vm[64], s[64];
-	static struct hand hands[HANDS];
 	struct watch first = {0}, second = {.again = 1};
 	struct sluice_error err;
 	uint32_t rnd = (uint32_t)world_now_ms();
@@ -196,60 +279,15 @@ one_order_for_all(void **state)
 	    NULL, s, sizeof(s));
 	assert_int_equal(sluice_open(w.url, NULL, &c, &err), 0);
 	watch(c, s, &first);
-	for (unsigned i = 0; i < HANDS; i++) {
-		assert_int_equal(
-		    sluice_open(w.url, NULL, &hands[i].c, &err), 0);
-		for (unsigned k = 0; k < 4; k++)
-			hands[i].slots[k].hand = &hands[i];
-	}
-	int64_t until = world_now_ms() + (world_long() ? 60000 : 6000);
-	unsigned good = 0;
-	while (world_now_ms() < until) {
-		for (unsigned i = 0; i < HANDS; i++) {
-			rnd = rnd * 1664525u + 1013904223u;
-			struct slot *k = free_slot(&hands[i]);
-			if (k && first.asked)
-				act(k, s, &first, rnd >> 8);
-			else if (k)
-				act(k, s, &first, 9);
-			(void)sluice_wait(hands[i].c, 0, &err);
-		}
-		(void)sluice_wait(c, 1, &err);
-	}
-	/* Nobody waits for ever: cancel what is left, and every call ends. */
-	until = world_now_ms() + 40000;
-	for (unsigned open = 1; open;) {
-		struct run r;
-		open = 0;
-		SLUICE(&w, &r, "cancel", s);
-		run_free(&r);
-		for (unsigned i = 0; i < HANDS; i++) {
-			(void)sluice_wait(hands[i].c, 5, &err);
-			open += hands[i].open;
-		}
-		(void)sluice_wait(c, 1, &err);
-		assert_true(world_now_ms() < until);
-	}
-	for (unsigned i = 0; i < HANDS; i++) {
-		good += hands[i].good;
-		let_go(&hands[i]);
-	}
-	free(SLUICE_OK_OUT(&w, "session", "unload", s));
-	uint64_t head = 0;
-	char *info = SLUICE_OK_OUT(&w, "--json", "session", "get", s);
-	assert_true(world_json_u64(info, "head", &head));
-	free(info);
-	while (first.next <= head)
-		assert_int_equal(sluice_wait(c, 10000, &err), 0);
-	sluice_stream_free(first.s);
-	sluice_close(c);
+	come(&w);
+	storm(c, s, &first, rnd);
+	unsigned good = calm(&w, c, s);
+	uint64_t head = head_of(&w, s);
+	read_to(c, &first, head);
 	c = NULL;
 	assert_int_equal(sluice_open(w.url, NULL, &c, &err), 0);
 	watch(c, s, &second);
-	while (second.next <= head)
-		assert_int_equal(sluice_wait(c, 10000, &err), 0);
-	sluice_stream_free(second.s);
-	sluice_close(c);
+	read_to(c, &second, head);
 	print_message("%u calls succeeded, %llu events\n", good,
 	    (unsigned long long)head);
 	assert_true(good > 20);

@@ -41,7 +41,7 @@ status_of(const char *task_dir)
 	return world_read(path, NULL);
 }
 
-/* All four uids, from the line "Uid:\tR\tE\tS\tF". */
+/* All four uids, from the line "Uid:", real to file system. */
 static void
 uids(const char *status, long ret[4])
 {

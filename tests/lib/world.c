@@ -354,11 +354,12 @@ world_cli(struct world *w, struct run *r, int timeout_ms, const void *in,
 	assert_int_equal(pipe2(i, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(o, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(e, O_CLOEXEC), 0);
-	(void)signal(SIGPIPE, SIG_IGN);
+	struct sigaction ign = {.sa_handler = SIG_IGN}, old;
+	(void)sigaction(SIGPIPE, &ign, &old);
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		(void)signal(SIGPIPE, SIG_DFL);
+		(void)sigaction(SIGPIPE, &old, NULL);
 		if (dup2(i[0], 0) < 0 || dup2(o[1], 1) < 0 || dup2(e[1], 2) < 0)
 			_exit(126);
 		exec_cli(w, argv);
