@@ -50,7 +50,9 @@ word(char *s, char *dst, size_t cap)
 {
 	s += strspn(s, " ");
 	size_t n = strcspn(s, " ");
-	(void)snprintf(dst, cap, "%.*s", (int)n, s);
+	size_t k = n < cap ? n : cap - 1;
+	memcpy(dst, s, k);
+	dst[k] = '\0';
 	s += n;
 	return s + strspn(s, " ");
 }
