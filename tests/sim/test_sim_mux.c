@@ -6,7 +6,7 @@
  * stream whose consumers live has finished, whatever the paused ones hold; and
  * when all is over nothing is left.
  *
- *   SIM_SEEDS=N   how many seeds (default 1,000)
+ *   SIM_SEEDS=N   how many seeds (1,000; with SLUICE_LONG 20,000)
  *   SIM_SEED=N    only this one */
 #include "simmux.h"
 
@@ -267,7 +267,9 @@ number(const char *name, uint64_t def)
 int
 main(void)
 {
-	uint64_t seeds = number("SIM_SEEDS", 1000);
+	const char *l = getenv("SLUICE_LONG");
+	uint64_t seeds =
+	    number("SIM_SEEDS", l != NULL && *l != '\0' ? 20000 : 1000);
 	uint64_t only = number("SIM_SEED", 0);
 	struct sigaction sa = {.sa_handler = say_seed};
 	static struct totals t;
