@@ -77,6 +77,10 @@ sli_preamble_answer_get(const uint8_t src[SLI_PREAMBLE_LEN],
 		return sli_fail(ei, SLI_E_VERSION, 0, "wire.preamble",
 		    "the server speaks version %u, this client %u to %u",
 		    a.version, sent->ver_min, sent->ver_max);
+	if (a.status == SLI_E_UNAUTHENTICATED)
+		return sli_fail(ei, SLI_E_UNAUTHENTICATED, 0, "wire.preamble",
+		    "the server does not let you in; who may use it is in its "
+		    "configuration (a line \"uid UID TENANT ROLE\")");
 	if (a.status != 0)
 		return sli_fail(ei, (enum sli_err)a.status, 0, "wire.preamble",
 		    "the server refused the connection (security %u asked, "

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "link/addr.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -270,9 +271,32 @@ has_builtin_agent(const struct config *c)
 	return 0;
 }
 
+/* What the server would refuse when it listens. */
+static enum sli_err
+check_listen(const struct config *c, struct sli_errinfo *ei)
+{
+	struct sli_addr a;
+	for (unsigned i = 0; i < c->nlisten; i++) {
+		enum sli_err e = sli_addr_parse(c->listen[i], &a, ei);
+		if (e != SLI_OK)
+			return e;
+		if (a.kind == SLI_ADDR_TCP &&
+		    (!a.loopback || !c->insecure_loopback))
+			return sli_fail(ei, SLI_E_CONFIG, 0, "config",
+			    "listen %.100s: plaintext TCP is for loopback "
+			    "addresses, and with --insecure-loopback (or "
+			    "insecure_loopback yes) only",
+			    c->listen[i]);
+	}
+	return SLI_OK;
+}
+
 enum sli_err
 config_finish(struct config *c, struct sli_errinfo *ei)
 {
+	enum sli_err e = check_listen(c, ei);
+	if (e != SLI_OK)
+		return e;
 	if (!c->state) {
 		c->state = default_state();
 		if (!c->state)

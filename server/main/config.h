@@ -52,7 +52,8 @@ SLI_MUST enum sli_err config_read(
 /* One "keyword value" pair, as from a line or a flag. */
 SLI_MUST enum sli_err config_set(
     struct config *c, const char *key, char *value, struct sli_errinfo *ei);
-/* Fill what was not given: state directory, default listener. */
+/* Check the addresses; fill what was not given: state directory, agent shell.
+ */
 SLI_MUST enum sli_err config_finish(struct config *c, struct sli_errinfo *ei);
 /* Print the effective values in the file's own format (sluiced -T). */
 void config_print(const struct config *c);

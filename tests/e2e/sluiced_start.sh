@@ -78,6 +78,21 @@ if [ -n "$root" ]; then
 	server_kill TERM
 fi
 
+# Somebody whom the configuration does not name is told what would let him in.
+if [ -n "$root" ]; then
+	echo 'uid 61999 2 user' >"$D/conf"
+	server_start -c "$D/conf"
+	url=unix://$XDG_RUNTIME_DIR/sluice/sluiced.sock
+	setpriv --reuid=61999 --regid=61999 --clear-groups "$sluice" --server "$url" vm list \
+	    >"$D/out" 2>"$D/err"
+	check 'a uid that the configuration names is let in' $? "$D/err"
+	setpriv --reuid=61998 --regid=61998 --clear-groups "$sluice" --server "$url" vm list \
+	    >"$D/out" 2>"$D/err"
+	[ $? -eq 4 ] && grep -q 'does not let you in.*uid UID TENANT ROLE' "$D/err"
+	check 'another is refused, with what would let him in' $? "$D/err"
+	server_kill TERM
+fi
+
 # Descriptors: all the server may have, but not for the VM.
 hard=$(ulimit -Hn)
 ulimit -Sn 256
