@@ -245,12 +245,11 @@ structure(struct tok *t, const uint8_t *p, const uint8_t *e)
 	case S_ARR_FIRST:
 		return value_begin(t, p, e);
 	case S_OBJ_FIRST:
-		if (c == '}')
-			return container_end(t, p, e);
-		/* fall through */
 	case S_OBJ_KEY:
 		if (c == '"')
 			return string_begin(t, p, 1);
+		if (c == '}' && t->state == S_OBJ_FIRST)
+			return container_end(t, p, e);
 		break;
 	case S_COLON:
 		if (c == ':') {

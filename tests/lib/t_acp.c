@@ -222,7 +222,7 @@ rig_commit(struct rig *r, unsigned n)
 		have++;
 	if (n)
 		assert_true(n <= have);
-	for (n = n ? n : have; n; n--) {
+	for (n = n ? n : have; n && r->first; n--) {
 		struct rig_commit *c = r->first;
 		struct sli_errinfo ei = {.code = SLI_OK};
 		uint64_t seq = 0;
@@ -270,7 +270,7 @@ rig_sink_commit(void *ctx, struct acp_session *s, const struct sli_record *recs,
 	(void)barrier;
 	assert_non_null(c);
 	assert_true(n > 0);
-	c->recs = calloc(n, sizeof(*c->recs));
+	c->recs = calloc(n + 1, sizeof(*c->recs));
 	assert_non_null(c->recs);
 	memcpy(c->recs, recs, n * sizeof(*recs));
 	for (unsigned i = 0; i < n; i++) {
@@ -315,13 +315,13 @@ rig_sink_part_begin(void *ctx, struct acp_session *s)
 
 void
 rig_sink_part_append(
-    void *ctx, struct acp_session *s, uint64_t id, struct sli_slice bytes)
+    void *ctx, struct acp_session *s, uint64_t set_id, struct sli_slice bytes)
 {
 	struct rig *r = ctx;
 	struct rig_set *set = r->sets;
 
 	(void)s;
-	while (set && set->id != id)
+	while (set && set->id != set_id)
 		set = set->next;
 	/* a planted lack of memory is for the engine, not for us */
 	if (!set)
@@ -332,9 +332,9 @@ rig_sink_part_append(
 }
 
 void
-rig_sink_part_drop(void *ctx, struct acp_session *s, uint64_t id)
+rig_sink_part_drop(void *ctx, struct acp_session *s, uint64_t set_id)
 {
-	struct rig_set *set = take_set(ctx, id);
+	struct rig_set *set = take_set(ctx, set_id);
 
 	(void)s;
 	if (set)

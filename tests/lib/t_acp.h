@@ -161,7 +161,7 @@ void rig_sink_commit(void *ctx, struct acp_session *s,
     void *done_ctx);
 uint64_t rig_sink_part_begin(void *ctx, struct acp_session *s);
 void rig_sink_part_append(
-    void *ctx, struct acp_session *s, uint64_t set, struct sli_slice bytes);
-void rig_sink_part_drop(void *ctx, struct acp_session *s, uint64_t set);
+    void *ctx, struct acp_session *s, uint64_t set_id, struct sli_slice bytes);
+void rig_sink_part_drop(void *ctx, struct acp_session *s, uint64_t set_id);
 
 #endif
