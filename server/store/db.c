@@ -66,6 +66,10 @@ store_db_fail(
 {
 	int sys = db && db->h ? sqlite3_system_errno(db->h) : 0;
 
+	if (rc == SQLITE_READONLY_DBMOVED)
+		return sli_fail(ei, store_db_err(rc), 0, where,
+		    "the history file was removed or replaced while the server "
+		    "ran; put it back, or start with a new state directory");
 	return sli_fail(ei, store_db_err(rc), sys, where, "%s (SQLite %d): %s",
 	    sqlite3_errstr(rc), rc,
 	    db && db->h ? sqlite3_errmsg(db->h) : "no connection");
@@ -284,4 +288,15 @@ store_db_rollback(struct store_db *db)
 	if (sqlite3_get_autocommit(db->h))
 		return SQLITE_OK;
 	return store_db_run(db, SQL_ROLLBACK, "");
+}
+
+int
+store_db_moved(struct store_db *db)
+{
+	int moved = 0;
+
+	if (sqlite3_file_control(
+		db->h, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK)
+		return 0;
+	return moved != 0;
 }

@@ -46,6 +46,9 @@ SLI_MUST sqlite3_stmt *store_db_query(
 void store_db_reset(sqlite3_stmt *q);
 /* Ends an open transaction without effect; an SQLite result. */
 int store_db_rollback(struct store_db *db);
+/* 1 when the file is no longer at its path: removed, or another is there.
+ * What is written then is not found again. */
+int store_db_moved(struct store_db *db);
 /* Schema text, pragmas: many statements at once. */
 SLI_MUST int store_db_exec(struct store_db *db, const char *sql);
 

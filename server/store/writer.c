@@ -218,6 +218,11 @@ transaction(struct store_writer *w)
 		/* Nothing but "full" has a known outcome here. */
 		if (e != SLI_OK && e != SLI_E_STORAGE_FULL)
 			e = SLI_E_STORE;
+		/* Into a file that nobody will open again: not on disk. */
+		if (e == SLI_OK && store_db_moved(w->db)) {
+			rc = SQLITE_READONLY_DBMOVED;
+			e = SLI_E_STORE;
+		}
 	}
 	if (e == SLI_E_STORE)
 		store_writer_broke(w,

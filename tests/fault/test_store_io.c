@@ -12,7 +12,9 @@
 #include "t_vfs.h"
 
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define SCRIPT 24u
 
@@ -190,6 +192,28 @@ check_exactly(void)
 	t_page_free(&p);
 }
 
+/* What goes into a file that was removed or renamed would not be found again:
+ * it is not acknowledged, and the server stops. */
+static void
+a_removed_file_stops_everything(void **state)
+{
+	char from[128], to[128];
+
+	(void)state;
+	for (int removed = 0; removed < 2; removed++) {
+		start();
+		assert_int_equal(t_store_add(&w.t, "s", "x", 1), SLI_OK);
+		sli_snprintf(from, sizeof(from), "%s/history.db", w.t.dir);
+		sli_snprintf(to, sizeof(to), "%s/moved", w.t.dir);
+		assert_int_equal(removed ? unlink(from) : rename(from, to), 0);
+		assert_int_equal(t_store_add(&w.t, "s", "y", 1), SLI_E_STORE);
+		assert_int_equal(w.t.fatals, 1);
+		assert_non_null(strstr(w.t.fatal.text, "history file"));
+		(void)unlink(to);
+		t_store_free(&w.t);
+	}
+}
+
 static void
 a_full_disk_stops_nothing(void **state)
 {
@@ -271,6 +295,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(an_error_stops_everything),
+	    cmocka_unit_test(a_removed_file_stops_everything),
 	    cmocka_unit_test(a_full_disk_stops_nothing),
 	    cmocka_unit_test(barriers_go_first_when_full),
 	};
