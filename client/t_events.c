@@ -174,12 +174,24 @@ got_part(struct sluice_stream *s, const Sluice__V1__EventPart *m,
 	return v;
 }
 
+/* A body whose rest turned out damaged or trimmed ends with a gap. */
+static enum verdict
+got_gap(struct sluice_stream *s, const Sluice__V1__EventGap *m)
+{
+	struct events *x = s->self;
+
+	sli_free(x->body);
+	x->body = NULL;
+	x->ev.seq = 0;
+	if (x->h.on_gap)
+		x->h.on_gap(x->arg, s, m->first, m->last, m->reason);
+	return DONE;
+}
+
 static enum verdict
 dispatch(struct sluice_stream *s, const Sluice__V1__EventMessage *m,
     struct sluice_msg *msg, struct sli_errinfo *ei)
 {
-	struct events *x = s->self;
-
 	switch ((int)m->kind_case) {
 	case SLUICE__V1__EVENT_MESSAGE__KIND_STATE:
 		return got_state(s, m->state, msg, ei);
@@ -188,10 +200,7 @@ dispatch(struct sluice_stream *s, const Sluice__V1__EventMessage *m,
 	case SLUICE__V1__EVENT_MESSAGE__KIND_PART:
 		return got_part(s, m->part, msg, ei);
 	case SLUICE__V1__EVENT_MESSAGE__KIND_GAP:
-		if (x->h.on_gap)
-			x->h.on_gap(x->arg, s, m->gap->first, m->gap->last,
-			    m->gap->reason);
-		return DONE;
+		return got_gap(s, m->gap);
 	default:
 		return DONE; /* of a newer server */
 	}

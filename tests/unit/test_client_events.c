@@ -256,6 +256,55 @@ state_and_gap(void **state)
 }
 
 static void
+send_part(struct rig *r, uint64_t seq, uint64_t total)
+{
+	static uint8_t piece[1000];
+	Sluice__V1__EventMessage m = SLUICE__V1__EVENT_MESSAGE__INIT;
+	Sluice__V1__EventPart p = SLUICE__V1__EVENT_PART__INIT;
+
+	p.seq = seq;
+	p.total = total;
+	p.data.data = piece;
+	p.data.len = sizeof(piece);
+	m.kind_case = SLUICE__V1__EVENT_MESSAGE__KIND_PART;
+	m.part = &p;
+	send_msg(r, &m);
+}
+
+/* The rest of a body is damaged: a gap ends it, and the walk goes on. */
+static void
+gap_ends_a_body(void **state)
+{
+	/* Put together; given in parts. */
+	static const uint64_t assemble[] = {4 * 1024 * 1024, 50000};
+	Sluice__V1__EventMessage m = SLUICE__V1__EVENT_MESSAGE__INIT;
+	Sluice__V1__EventGap g = SLUICE__V1__EVENT_GAP__INIT;
+	struct rig r;
+
+	(void)state;
+	g.first = 1;
+	g.last = 4;
+	g.reason = (char *)(uintptr_t) "trimmed";
+	m.kind_case = SLUICE__V1__EVENT_MESSAGE__KIND_GAP;
+	m.gap = &g;
+	for (unsigned i = 0; i < 4; i++) {
+		start(&r);
+		subscribe(&r, assemble[i & 1]);
+		tell_event(&r, 1, "", 100000);
+		if (i < 2)
+			send_part(&r, 1, 100000);
+		send_msg(&r, &m);
+		tell_event(&r, 5, "x", 1);
+		fake_turn(&r.f, r.c, NULL);
+		assert_int_equal(r.ended, 0);
+		assert_int_equal(r.gaps, 1);
+		assert_int_equal(r.seq, 5);
+		assert_int_equal(r.events, 1 + (int)(i & 1));
+		finish(&r);
+	}
+}
+
+static void
 parts_that_do_not_fit(void **state)
 {
 	struct rig r;
@@ -301,6 +350,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(gap_ends_a_body),
 	    cmocka_unit_test(parts_that_do_not_fit),
 	    cmocka_unit_test(events_whole_and_assembled),
 	    cmocka_unit_test(events_piecewise),

@@ -225,7 +225,9 @@ struct sluice_event_handler {
 	    const struct sluice_event *ev, sluice_msg *m);
 	void (*on_part)(void *arg, sluice_stream *s,
 	    const struct sluice_event_part *part, sluice_msg *m);
-	/* Events first..last are no longer kept (reason: trimmed, damaged). */
+	/* Events first..last are no longer kept (reason: trimmed, damaged). An
+	 * event whose parts have begun to come may be among them: the rest of
+	 * it does not come. */
 	void (*on_gap)(void *arg, sluice_stream *s, uint64_t first,
 	    uint64_t last, const char *reason);
 	void (*on_end)(
