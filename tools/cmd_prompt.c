@@ -42,6 +42,25 @@ print_text(struct prompt *p, struct json v)
 	(void)out_flush();
 }
 
+/* A turn may well end with end_turn after it: the agent decides what it is
+ * worth, but nobody should have to look for it. */
+static void
+tool_failed(const struct sluice_event *ev, struct json up)
+{
+	struct json code = json_path(up, "rawOutput.exitCode");
+	char title[120];
+
+	event_text(ev, "params.update.title", title, sizeof(title));
+	if (!title[0])
+		event_text(
+		    ev, "params.update.toolCallId", title, sizeof(title));
+	if (code.p && code.n < 12)
+		note("tool failed: %s, exit code %.*s", title, (int)code.n,
+		    code.p);
+	else
+		note("tool failed: %s", title);
+}
+
 static void
 show_update(struct prompt *p, const struct sluice_event *ev, struct json line)
 {
@@ -54,6 +73,9 @@ show_update(struct prompt *p, const struct sluice_event *ev, struct json line)
 	} else if (json_is(kind, "tool_call")) {
 		event_text(ev, "params.update.title", title, sizeof(title));
 		note("tool: %s", title[0] ? title : "(no title)");
+	} else if (json_is(kind, "tool_call_update") &&
+		   json_is(json_member(up, "status"), "failed")) {
+		tool_failed(ev, up);
 	}
 }
 

@@ -134,7 +134,10 @@ fail(const struct tool *t, const struct sluice_error *err)
 
 	(void)snprintf(line, sizeof(line), "%s%s%s", err->text,
 	    err->text[0] ? "" : sluice_err_text(err->code),
-	    err->retryable && !is_refusal(err->code) ? " (try again)" : "");
+	    err->retryable && !is_refusal(err->code) &&
+		    err->code != SLUICE_E_ABORTED
+		? " (try again)"
+		: "");
 	for (uint32_t i = 0; i < n && i < 8; i++)
 		add_hit(line, sizeof(line), &err->hits[i]);
 	note("%s [%s%s%s]", line, sluice_err_name(err->code),

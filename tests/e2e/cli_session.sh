@@ -47,7 +47,7 @@ wait $pid
 [ $? -eq 0 ] && grep -q hello "$D/out" && ! grep -q sluice "$D/out"
 check 'end_turn is status 0; stdout is the text alone' $? "$D/out"
 "$sluice" permit "$s" "$r" reject >/dev/null 2>"$D/err2"
-[ $? -eq 1 ]
+[ $? -eq 1 ] && ! grep -q 'try again' "$D/err2"
 check 'a second, other answer is refused' $? "$D/err2"
 
 # denial
@@ -94,6 +94,10 @@ wait $q
 check '--queue runs after it' $? "$D/err2"
 "$sluice" cancel "$a" 2>"$D/err2"
 check 'cancel of an idle session does nothing' $? "$D/err2"
+
+prompt "$a" 'echo so far; exit 3'
+[ $? -eq 0 ] && grep -q 'tool failed: .*exit code 3' "$D/err"
+check 'a tool that fails is told, though the turn ends with end_turn' $? "$D/err"
 
 # history
 "$sluice" history "$a" >"$D/all"
