@@ -56,13 +56,17 @@ make(const char *dir, int shared, struct sli_errinfo *ei)
 	if (mkdir(dir, 0700) != 0 && errno != EEXIST)
 		return sli_fail(ei, SLI_E_SYS, errno, "sockdir.check",
 		    "cannot make %s", dir);
-	rc = check(dir, open, &mode, ei);
-	if (rc != SLI_OK || (mode & open) == open)
-		return rc;
-	/* It is ours, and whoever set `shared` wants others to get through. */
-	if (chmod(dir, mode | open) != 0)
+	if (check(dir, 0011, &mode, NULL) != SLI_OK) {
+		rc = check(dir, open, &mode, ei);
+		if (rc != SLI_OK)
+			return rc;
+	}
+	/* It is ours. Whoever set `shared` wants others to get through; whoever
+	 * does not set it any more wants them not to. */
+	if ((mode & 0011) != open && chmod(dir, (mode & ~0011u) | open) != 0)
 		return sli_fail(ei, SLI_E_SYS, errno, "sockdir.check",
-		    "cannot open %s for the uids that are let in", dir);
+		    "cannot open %s for the uids that are let in, or close it",
+		    dir);
 	return SLI_OK;
 }
 

@@ -18,7 +18,7 @@ SLI_MUST enum sli_err sli_sockdir_check(
  * server answers there. FAILED_PRECONDITION: something that is no socket stands
  * there. `shared`: other uids are to reach the socket; a directory of mode 0700
  * becomes 0711, and one that only lets others through (mode & 066 == 0) is good
- * enough. */
+ * enough. Not `shared`: such a directory is closed again. */
 SLI_MUST enum sli_err sli_sockdir_claim(
     const char *path, int shared, struct sli_errinfo *ei);
 /* The second half of it: no server answers at `path`; a stale socket is

@@ -2,6 +2,7 @@
 /* TAGS: asan tsan */
 /* The nng backend against raw sockets: every way a peer can leave, sends that
  * are written in parts, closing with everything in flight. */
+#include "link/sockdir.h"
 #include "t_link.h"
 #include "t_sock.h"
 
@@ -62,6 +63,14 @@ refuses_bad_places(void **state)
 	assert_int_equal(
 	    sli_listener_new(&a, loop_mailbox(l), &t_server_sink, l, &lis, &ei),
 	    SLI_E_PERMISSION_DENIED);
+	/* Not shared any more: closed again. */
+	assert_int_equal(chmod(dir, 0711), 0);
+	assert_int_equal(sli_sockdir_claim(t_unix(dir, "s").path, 0, &ei), 0);
+	assert_int_equal(stat(dir, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	assert_int_equal(sli_sockdir_claim(t_unix(dir, "s").path, 1, &ei), 0);
+	assert_int_equal(stat(dir, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0711);
 	assert_int_equal(chmod(dir, 0700), 0);
 	a = t_unix(dir, "no/such/s");
 	assert_int_not_equal(
