@@ -114,7 +114,7 @@ T.fuzz    := $(FUZZ:tests/fuzz/%.c=$(B)/t/fuzz/%)
 T.bench   := $(BENCH:tests/%.c=$(B)/t/%)
 FAKE     := $(wildcard tests/fake/*.c)
 # The gRPC peer of bench_rpc is built where gRPC C++ is installed.
-ifneq ($(filter bench benches %/grpc_echo,$(MAKECMDGOALS)),)
+ifneq ($(filter bench bench-report benches %/grpc_echo,$(MAKECMDGOALS)),)
 HAVE_GRPC := $(shell pkg-config --exists grpc++ protobuf 2>/dev/null && \
                command -v protoc grpc_cpp_plugin)
 T.grpc    := $(if $(HAVE_GRPC),$(B)/t/bench/grpc_echo)
@@ -229,9 +229,9 @@ $(T.fuzz): $(B)/t/fuzz/%: $(B)/tests/fuzz/%.o $(T.libs)
 
 # --- what people type -----------------------------------------------------
 # These start make again where something may have to be installed first.
-.PHONY: benches fuzzers deps test test-long test-agents bench fuzz mutants \
-        demo lint print-cflags print-warnings format docs proto-lock install \
-        install-files
+.PHONY: benches fuzzers deps test test-long test-agents bench bench-report fuzz \
+        mutants demo lint print-cflags print-warnings format docs proto-lock \
+        install install-files
 benches: all $(T.bench) $(T.grpc) $(T.tools)
 fuzzers: $(T.fuzz)
 JOBS     ?= $(shell nproc)
@@ -264,6 +264,11 @@ bench:
 	@$(need)
 	@$(submake) V=rel benches
 	$(call script,tests/bench/run)
+
+bench-report:
+	@$(need)
+	@$(submake) V=rel benches
+	$(call script,tests/bench/report)
 
 test-agents:
 	@$(need)

@@ -383,7 +383,7 @@ main(int argc, char **argv)
 		printf("grpc.echo64.calls_s %.0f calls/s\n", median(rpc, n));
 		printf("rpc.echo64.vs_grpc %.2f x\n", median(ratio, n));
 	} else {
-		printf("missing rpc.echo64.vs_grpc gRPC C++ is not installed "
+		printf("missing grpc.echo64.calls_s gRPC C++ is not installed "
 		       "(make deps)\n");
 	}
 	for (int i = 0; i < 2; i++) {
