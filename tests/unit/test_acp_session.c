@@ -164,6 +164,25 @@ unload_ends_politely_then_by_force(void **state)
 }
 
 static void
+eof_and_sigterm_ignored_end_in_the_kill(void **state)
+{
+	struct rig *r = *state;
+
+	rig_open(r);
+	peer_hello(r);
+	acp_unload(r->s, on_done, r);
+	for (int i = 0; i < 100 && !r->answers; i++)
+		rig_turns(r, 50);
+	assert_int_equal(r->answers, 100);
+	assert_int_equal(r->terms, 1);
+	assert_int_equal(r->kills, 1);
+	assert_int_equal(rig_state(r), SLI_SS_UNLOADED);
+	assert_string_equal(r->reason_code, "unloaded");
+	assert_int_equal(
+	    rig_count(r, SLI_EV_AGENT_EXITED, "\"ended\":true"), 1);
+}
+
+static void
 delete_at_any_time_leaves_nothing(void **state)
 {
 	struct rig *r = *state;
@@ -290,6 +309,7 @@ main(void)
 	    T(an_orphan_that_holds_the_pipe_is_killed_and_not_awaited),
 	    T(a_closed_stdout_ends_the_agent),
 	    T(unload_ends_politely_then_by_force),
+	    T(eof_and_sigterm_ignored_end_in_the_kill),
 	    T(delete_at_any_time_leaves_nothing),
 	    T(delete_in_a_turn_with_a_permission),
 	    T(another_tenant_finds_nothing),
