@@ -257,6 +257,7 @@ test-long:
 demo:
 	@$(need)
 	@tools/dev/deps.sh userns
+	@test -x $(BIN)/sluiced || echo "Building; it takes a minute or two."
 	@$(submake) all >/dev/null
 	$(call script,tests/demo.sh)
 

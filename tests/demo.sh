@@ -67,7 +67,7 @@ pending() { [ -n "$(sluice permissions "$S")" ]; }
 request() { sluice --json permissions "$S" | sed -n 's/.*"request": *\([0-9]*\).*/\1/p' | head -1; }
 hash() { sha256sum | cut -c1-16; }
 
-say "1. A server starts (as $(id -un)); nothing was set up before."
+say "1. A server starts (as $(id -un 2>/dev/null)); nothing was set up before."
 start
 say "2. A VM: own root, processes, users, network. No image needed."
 V=$(sluice vm create --name demo) || die "vm create"
