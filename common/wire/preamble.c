@@ -81,6 +81,12 @@ sli_preamble_answer_get(const uint8_t src[SLI_PREAMBLE_LEN],
 		return sli_fail(ei, SLI_E_UNAUTHENTICATED, 0, "wire.preamble",
 		    "the server does not let you in; who may use it is in its "
 		    "configuration (a line \"uid UID TENANT ROLE\")");
+	if (a.status == SLI_E_RESOURCE_EXHAUSTED)
+		return sli_fail(ei, SLI_E_RESOURCE_EXHAUSTED, 0,
+		    "wire.preamble",
+		    "the server has as many connections as it takes; close "
+		    "some, or raise wire.max_connections_per_uid or "
+		    "wire.max_connections");
 	if (a.status != 0)
 		return sli_fail(ei, (enum sli_err)a.status, 0, "wire.preamble",
 		    "the server refused the connection (security %u asked, "

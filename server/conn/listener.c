@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accepting within the caps; see listener.h. Parses nothing. A connection that
- * is one too many is closed at once, without a word. */
+ * is one too many is told so in eight bytes when the kernel knows who it is;
+ * nothing of it is read. */
 #include "conn/listener.h"
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "wire/preamble.h"
 
 #include <string.h>
 
@@ -17,8 +19,35 @@ struct listener {
 	struct loop_timer backoff;
 };
 
+/* A link that is refused: it lives for its answer. */
+struct refused {
+	struct conns *set;
+	struct sli_link *link;
+	uint8_t answer[SLI_PREAMBLE_LEN];
+};
+
+static void
+refused_sent(void *ctx)
+{
+	struct refused *r = ctx;
+
+	sli_link_close(r->link);
+}
+
 static void
 refused_closed(void *ctx, const struct sli_errinfo *ei)
+{
+	struct refused *r = ctx;
+	struct conns *set = r->set;
+
+	(void)ei;
+	sli_free(r);
+	set->nrefused--;
+	conns_check_done(set);
+}
+
+static void
+refused_mute_closed(void *ctx, const struct sli_errinfo *ei)
 {
 	struct conns *set = ctx;
 
@@ -27,16 +56,40 @@ refused_closed(void *ctx, const struct sli_errinfo *ei)
 	conns_check_done(set);
 }
 
-static const struct sli_link_sink refused_sink = {.closed = refused_closed};
+static const struct sli_link_sink refused_sink = {
+    .sent = refused_sent,
+    .closed = refused_closed,
+};
+static const struct sli_link_sink mute_sink = {.closed = refused_mute_closed};
 
 static void
 refuse(struct conns *set, struct sli_link *link, const char *why)
 {
+	static const struct sli_preamble_answer full = {
+	    .version = SLI_VERSION_MAX,
+	    .sec = SLI_SEC_NONE,
+	    .status = SLI_E_RESOURCE_EXHAUSTED,
+	};
+	/* A stranger on TCP learns nothing, not even who is here. */
+	int known = sli_link_peer(link)->uid != (uint32_t)-1;
+	struct refused *r = known ? sli_zalloc(sizeof(*r)) : NULL;
+	struct sli_iov iov;
+
 	sli_log(SLI_LOG_NOTICE, "conn", "refused", "peer=%s why=%s, closed",
 	    sli_link_peer(link)->addr, why);
 	set->nrefused++;
-	sli_link_set_sink(link, &refused_sink, set);
-	sli_link_close(link);
+	if (!r) {
+		sli_link_set_sink(link, &mute_sink, set);
+		sli_link_close(link);
+		return;
+	}
+	r->set = set;
+	r->link = link;
+	sli_preamble_answer_put(r->answer, &full);
+	sli_link_set_sink(link, &refused_sink, r);
+	iov = (struct sli_iov){r->answer, sizeof(r->answer)};
+	/* They fit into any fresh socket's buffer: nobody is waited for. */
+	sli_link_send(link, &iov, 1);
 }
 
 /* Same uid, or same address without the port. */

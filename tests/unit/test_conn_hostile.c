@@ -243,8 +243,15 @@ too_many_connections(void **state)
 	t_conn_client(&w, &cl[0]);
 	t_conn_client(&w, &cl[1]);
 	fd = t_connect(&w.addr);
-	assert_int_equal(until_end(&w, fd, buf, sizeof(buf)), 0);
+	/* Told why, though it says nothing. */
+	assert_int_equal(until_end(&w, fd, buf, sizeof(buf)), 8);
+	assert_memory_equal(buf, "\x89SLU", 4);
+	assert_int_equal(buf[6], SLI_E_RESOURCE_EXHAUSTED);
 	close(fd);
+	/* The same for one that talks. */
+	assert_int_equal(
+	    say(&w, MAGIC "\x01\x01\0\0\x04\0\0\0", 12, buf, sizeof(buf)), 8);
+	assert_int_equal(buf[6], SLI_E_RESOURCE_EXHAUSTED);
 	assert_int_equal(conns_count(w.conns), 2);
 	t_client_free(&cl[1]);
 	w.nclients = 1;
