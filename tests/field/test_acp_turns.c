@@ -266,6 +266,7 @@ noise_does_no_harm(void **state)
 	int64_t t = world_now_ms();
 	world_fake(w, vm,
 	    "on start ; raw Banner 1.0\\n\\x1b[31mred\\x1b[0m\\n\\n\\r\\n ; "
+	    "raw \\xff\\xfe bad\\n ; "
 	    "on initialize ; raw \\xef\\xbb\\xbf ; "
 	    "line {\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{"
 	    "\"protocolVersion\":1}}\r ; "
@@ -280,8 +281,11 @@ noise_does_no_harm(void **state)
 	prompt_ok(w, s, "hello");
 	assert_true(in_history(w, s, "\"kind\":\"noise\"") >= 2);
 	/* What is no JSON: as a string, every byte of it. */
-	assert_int_equal(in_history(w, s, "\"payload_text\":\"Banner 1.0"), 1);
+	assert_int_equal(
+	    in_history(w, s, "\"payload_text\":\"Banner 1.0\"}"), 1);
 	assert_int_equal(in_history(w, s, "\\u001b[31mred\\u001b[0m"), 1);
+	/* And what is no text either. */
+	assert_int_equal(in_history(w, s, "\"payload_b64\":\"//4gYmFk\"}"), 1);
 	/* The last line without a newline counts; the exit is told. */
 	struct run r;
 	SLUICE(w, &r, "prompt", s, "again");

@@ -181,6 +181,17 @@ texts(void **state)
 	assert_int_equal(json_is((struct json){NULL, 0}, ""), 0);
 }
 
+static void
+utf8(void **state)
+{
+	(void)state;
+	assert_true(json_utf8_ok("", 0));
+	assert_true(json_utf8_ok("a\0b\x1b\xe2\x82\xac", 7));
+	assert_false(json_utf8_ok("a\xe2\x82", 3));
+	assert_false(json_utf8_ok("\xff", 1));
+	assert_false(json_utf8_ok("\xc0\xaf", 2));
+}
+
 int
 main(void)
 {
@@ -192,6 +203,7 @@ main(void)
 	    cmocka_unit_test(paths),
 	    cmocka_unit_test(items),
 	    cmocka_unit_test(texts),
+	    cmocka_unit_test(utf8),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
