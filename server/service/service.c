@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IDEM_MAX 4096
+#define IDEM_MAX  4096
+#define SETTLE_MS 10000
 
 struct sli_principal
 svc_self(uint64_t tenant)
@@ -66,6 +67,19 @@ open_store(struct svc *svc, struct sli_errinfo *ei)
 	return store_open(&sc, &svc->store, ei);
 }
 
+/* What recovery found out (lost turns, expired permissions) is on disk before
+ * the first client is let in: nobody sees a turn run that does not. */
+static void
+settle(struct svc *svc)
+{
+	struct store_stats st;
+	int64_t until = sli_mono_ms() + SETTLE_MS;
+	for (store_stats(svc->store, &st);
+	     st.queue_jobs > 0 && sli_mono_ms() < until;
+	     store_stats(svc->store, &st))
+		loop_turn(svc->loop, 10);
+}
+
 static enum sli_err
 start(struct svc *svc, struct sli_errinfo *ei)
 {
@@ -84,7 +98,10 @@ start(struct svc *svc, struct sli_errinfo *ei)
 	svc->acp = acp_new(svc->loop, &svc_acp_sink, svc);
 	if (!svc->acp)
 		goto nomem;
-	return svc_recover(svc, ei);
+	e = svc_recover(svc, ei);
+	if (e == SLI_OK)
+		settle(svc);
+	return e;
 nomem:
 	return sli_fail(ei, SLI_E_NOMEM, 0, "service", "out of memory");
 }
