@@ -33,8 +33,12 @@ start() {
 # Is anything of ours left? The server and its helpers name the temp dir in
 # their arguments; a VM is known by its pid 1; mounts are counted.
 vmpid=
+cgroups=
 leftovers() {
 	local n=0 p
+	for p in $cgroups; do
+		[ -d "$p" ] && n=$((n + 1))
+	done
 	for p in /proc/[0-9]*; do
 		[ "${p#/proc/}" = $$ ] && continue
 		tr '\0' '\n' 2>/dev/null <"$p/cmdline" | grep -qF "$D" &&
@@ -74,6 +78,8 @@ V=$(sluice vm create --name demo) || die "vm create"
 say "   $V"
 vmpid=$(sluice --json vm get "$V" | sed -n 's/.*"init_pid": *\([0-9]*\).*/\1/p')
 [ -d "/proc/${vmpid:-none}" ] || die "the VM has no pid 1"
+# Where this server keeps its cgroups, if it may have any.
+cgroups=$(sluice doctor | sed -n 's|^cgroup.*, \(/sys/fs/cgroup/[^ ]*/sluice/[^ ]*\)$|\1|p')
 say "3. A command in it:"
 sluice exec "$V" -- sh -c 'echo "   uid $(id -u), host $(hostname), $(ls /proc | grep -c "^[0-9]") processes, $(ls /sys/class/net 2>/dev/null | wc -l) network cards"' ||
 	die "exec"
@@ -108,7 +114,7 @@ wait $viewer $prompt 2>/dev/null
 server=
 gone() { [ "$(leftovers)" = 0 ]; }
 waitfor 5 gone || die "something outlived the server"
-say "   Nothing survived it: no process, no mount."
+say "   Nothing survived it: no process, no mount, no cgroup."
 say "8. It starts again. What was acknowledged is there, to the byte:"
 start
 last=$(sed -n 's/^{"seq": *\([0-9]*\).*/\1/p' "$D/seen" | tail -1)
@@ -135,4 +141,4 @@ kill "$server"
 wait "$server" || die "the server did not stop cleanly"
 server=
 [ "$(leftovers)" = 0 ] || die "leftovers: $(leftovers)"
-say "    No process, no mount. Done in $SECONDS s."
+say "    No process, no mount, no cgroup. Done in $SECONDS s."
