@@ -11,7 +11,6 @@ PATH=$B/bin:$PATH
 D=$(mktemp -d "${TMPDIR:-/tmp}/sluice-demo.XXXXXX") || exit 1
 chmod 755 "$D"
 export SLUICE_URL=unix://$D/run/sluiced.sock
-before=$(grep -c . /proc/self/mountinfo)
 server=
 
 say() { printf '%s\n' "$*"; }
@@ -47,7 +46,7 @@ leftovers() {
 	# A dead one that nobody has waited for is not ours any more.
 	[ -n "$vmpid" ] && grep -q '^State:.[^ZX]' "/proc/$vmpid/status" \
 		2>/dev/null && n=$((n + 1))
-	[ "$(grep -c . /proc/self/mountinfo)" = "$before" ] || n=$((n + 1))
+	grep -qF "$D" /proc/self/mountinfo && n=$((n + 1))
 	echo "$n"
 }
 finish() {
