@@ -80,13 +80,15 @@ static enum sli_err
 run_one(struct sli_mux *m, struct sli_stream *s)
 {
 	struct sli_held_call *h = s->held;
+	struct sli_slice call = sli_slice_of("", 0);
 	enum sli_err e;
 
+	if (sli_buf_len(&h->call) != 0) /* else it has no memory */
+		call = sli_buf_slice(&h->call);
 	/* Out of the stream first: the sink may give it up. */
 	s->held = NULL;
 	sli_list_del(&s->held_node);
-	e = sli_mux_dispatch(
-	    m, s, h->header_len, h->end, sli_buf_slice(&h->call));
+	e = sli_mux_dispatch(m, s, h->header_len, h->end, call);
 	if (e == SLI_OK && h->stopped)
 		SLI_TELL(m, s, stop, h->stop_code);
 	while (e == SLI_OK && sli_buf_len(&h->data) != 0) {
