@@ -17,6 +17,7 @@ struct listener {
 	struct conns *set;
 	struct sli_listener *lis;
 	struct loop_timer backoff;
+	int failing; /* said, until one is accepted again */
 };
 
 /* A link that is refused: it lives for its answer. */
@@ -154,6 +155,7 @@ on_accepted(void *ctx, struct sli_link *link)
 	}
 	if (why)
 		refuse(set, link, why);
+	l->failing = 0;
 	sli_listener_accept(l->lis);
 }
 
@@ -163,8 +165,11 @@ on_failed(void *ctx, const struct sli_errinfo *ei)
 	struct listener *l = ctx;
 	char text[320];
 
-	sli_log(SLI_LOG_WARN, "conn", "accept", "err=\"%s\", waiting %d ms",
-	    sli_errinfo_str(ei, text, sizeof(text)), BACKOFF_MS);
+	if (!l->failing)
+		sli_log(SLI_LOG_WARN, "conn", "accept",
+		    "err=\"%s\", waiting %d ms",
+		    sli_errinfo_str(ei, text, sizeof(text)), BACKOFF_MS);
+	l->failing = 1;
 	loop_timer_after(l->set->loop, &l->backoff, BACKOFF_MS);
 }
 

@@ -184,7 +184,8 @@ native_create(struct vm_backend *b, uint64_t key, const struct vm_spec *spec,
 		    "the mounts of this VM are too many or too long");
 	if (fd_reserve_add(&nt->reserve, nt->fd, CREATED_FDS) != SLI_OK)
 		return sli_fail(ei, SLI_E_UNAVAILABLE, EMFILE, "vm.spawner",
-		    "the server has no descriptors left for a VM");
+		    "the server has no descriptors left for a "
+		    "VM; " VM_MORE_FILES);
 	rq = request_new(nt, SPAWNER_CREATE, n, ei);
 	if (!rq) {
 		fd_reserve_drop(&nt->reserve, CREATED_FDS);
@@ -259,9 +260,10 @@ on_failed(struct native *nt, struct request *rq, const struct spawner_failed *f)
 		e = SLI_E_PERMISSION_DENIED;
 	else if (strcmp(step, "pool") == 0)
 		e = SLI_E_HOST_CAPACITY;
-	else if (f->sys == EAGAIN)
+	else if (f->sys == EAGAIN || f->sys == EMFILE || f->sys == ENFILE)
 		e = SLI_E_UNAVAILABLE;
-	sli_fail(&ei, e, f->sys, "vm.spawner", "%s: %s", step, text);
+	sli_fail(&ei, e, f->sys, "vm.spawner", "%s: %s%s", step, text,
+	    f->sys == EMFILE || f->sys == ENFILE ? "; " VM_MORE_FILES : "");
 	sli_errinfo_reason(&ei, step);
 	answer_failed(nt, rq, &ei);
 }

@@ -264,7 +264,7 @@ make_pipe(int *ours, int *theirs, int write_end, struct sli_errinfo *ei)
 
 	if (pipe2(fds, O_CLOEXEC) != 0)
 		return sli_fail(ei, SLI_E_RESOURCE_EXHAUSTED, errno, "vm.exec",
-		    "no pipe for the process");
+		    "no pipe for the process; " VM_MORE_FILES);
 	*ours = fds[write_end];
 	*theirs = fds[!write_end];
 	return sli_fd_nonblock(*ours, ei);

@@ -10,6 +10,11 @@
 #include "spawner/proto.h"
 #include "vm/vm.h"
 
+/* What helps when descriptors are short. */
+#define VM_MORE_FILES                                                     \
+	"raise the limit of open files (ulimit -Hn) that sluiced starts " \
+	"with"
+
 struct vm_backend;
 
 /* A VM that has been made. Whoever gets it owns the descriptors. */

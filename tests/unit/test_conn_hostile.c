@@ -296,12 +296,16 @@ no_descriptors_no_spin(void **state)
 	struct rlimit old, low;
 	unsigned turns = 0;
 	int64_t end;
-	int fd[2];
+	int fd[2], log[2], err = dup(2);
+	char said[8192] = "";
+	const char *again;
 
 	(void)state;
 	sli_limits_init(&w.limits);
 	t_conn_start(&w);
 	t_conn_client(&w, &cl);
+	assert_int_equal(pipe2(log, O_CLOEXEC | O_NONBLOCK), 0);
+	assert_int_equal(dup2(log[1], 2), 2);
 	getrlimit(RLIMIT_NOFILE, &old);
 	/* The first may have been accepted before the limit falls. */
 	for (unsigned i = 0; i < 2; i++)
@@ -315,6 +319,15 @@ no_descriptors_no_spin(void **state)
 		turns++;
 	}
 	setrlimit(RLIMIT_NOFILE, &old);
+	assert_int_equal(dup2(err, 2), 2);
+	assert_true(read(log[0], said, sizeof(said) - 1) > 0);
+	close(log[0]);
+	close(log[1]);
+	close(err);
+	/* Said once, not at each try. */
+	again = strstr(said, "conn accept");
+	assert_non_null(again);
+	assert_null(strstr(again + 1, "conn accept"));
 	/* One failure and one timer per 20 ms; a spin makes thousands. */
 	assert_in_range(turns, 4, 60);
 	assert_in_range(conns_count(w.conns), 1, 2);
