@@ -24,4 +24,5 @@ until_refused
 check "a VM too many is refused with what to raise" $? "$D/err"
 "$sluice" stats >"$D/out" 2>"$D/err"
 check "the server goes on" $? "$D/err"
+# shellcheck disable=SC2154 # of cli.sh
 echo "1..$results"
