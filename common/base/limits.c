@@ -93,6 +93,9 @@ parse_unit(enum sli_unit u, const char *value, uint64_t *ret_v)
 	case SLI_UNIT_BYTES_PER_S:
 		return sli_parse_size(value, ret_v);
 	case SLI_UNIT_MS:
+		/* The key says ms: so does a bare number under it. */
+		if (sli_parse_u64(value, ret_v) == SLI_OK)
+			return SLI_OK;
 		return sli_parse_duration_ms(value, ret_v);
 	case SLI_UNIT_SECONDS:
 		e = sli_parse_duration_ms(value, &v);

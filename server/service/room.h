@@ -21,6 +21,7 @@ struct svc {
 	struct service_cfg cfg;
 	struct svc_idem *idem;
 	struct sli_map *sessions; /* id -> struct svc_session */
+	struct sli_list walks;    /* open event streams (svc_history.c) */
 	int64_t started_ms;       /* monotonic */
 	int draining;             /* 0 no, 1 waiting for turns, 2 ending them */
 	int64_t drain_until_ms;
@@ -88,6 +89,10 @@ svc_str(const char *s)
 {
 	return s ? (char *)(uintptr_t)s : (char *)(uintptr_t) "";
 }
+
+/* Pages of history that open event streams hold in memory, of one session or
+ * all (NULL): part of the gauge `held`. */
+uint64_t svc_history_held(const struct svc *svc, const char *session);
 
 /* --- shared encoders ------------------------------------------------------*/
 

@@ -116,6 +116,7 @@ service_new(
 	svc->loop = cfg->loop;
 	svc->cfg = *cfg;
 	svc->started_ms = sli_mono_ms();
+	sli_list_init(&svc->walks);
 	enum sli_err e = start(svc, ei);
 	if (e != SLI_OK) {
 		service_free(svc);

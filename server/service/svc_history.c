@@ -14,6 +14,7 @@
 #define PENDING_SHOWN 16 /* permissions in the first message */
 
 struct evstream {
+	struct sli_list node; /* of svc->walks, once it is open */
 	struct svc *svc;
 	struct svc_call call;
 	char session[SLI_ID_MAX];
@@ -202,8 +203,23 @@ gone(void *ctx, enum sli_err why)
 {
 	struct evstream *s = ctx;
 	(void)why;
+	sli_list_del(&s->node);
 	store_cursor_fini(&s->cur);
 	sli_free(s);
+}
+
+uint64_t
+svc_history_held(const struct svc *svc, const char *session)
+{
+	struct sli_list *it;
+	uint64_t sum = 0;
+	sli_list_for_each (it, &svc->walks) {
+		const struct evstream *s =
+		    SLI_LIST_ENTRY(it, struct evstream, node);
+		if (!session || strcmp(session, s->session) == 0)
+			sum += store_cursor_held(&s->cur);
+	}
+	return sum;
 }
 
 static const struct svc_stream_ops ops = {.pull = pull, .gone = gone};
@@ -239,6 +255,7 @@ start(struct svc *svc, struct svc_call c, const char *session, int live,
 		sli_free(s);
 		return;
 	}
+	sli_list_add_tail(&svc->walks, &s->node);
 	svc_ready(c);
 }
 

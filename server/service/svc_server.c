@@ -123,7 +123,9 @@ add_objects(struct svc *svc, struct svc_call c, struct list_stream *out,
 		struct acp_info in;
 		acp_session_info(s, &in);
 		sli_snprintf(scope, sizeof(scope), "session:%s", in.id);
-		add(out, "held", scope, in.held + store_held(svc->store, in.id),
+		add(out, "held", scope,
+		    in.held + store_held(svc->store, in.id) +
+			svc_history_held(svc, in.id),
 		    "bytes");
 		if (!buffers_only)
 			add(out, "superseded", scope, in.superseded, "events");
@@ -145,7 +147,7 @@ add_server(struct svc *svc, struct svc_call c, struct list_stream *out,
 	add(out, "inflight", "server", conn.inflight, "bytes");
 	add(out, "held", "server",
 	    conn.held + conn.unreleased + vms.ring_held + st.held +
-		acp_held(svc->acp),
+		acp_held(svc->acp) + svc_history_held(svc, NULL),
 	    "bytes");
 	add(out, "retained", "server", vms.ring_retained + st.tail_bytes,
 	    "bytes");
