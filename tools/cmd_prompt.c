@@ -325,7 +325,7 @@ canceled(void *arg, const uint64_t *turn, const struct sluice_error *err)
 		out_ku64("turn", *turn);
 		out_close();
 	} else if (*turn == 0) {
-		note("the session was idle: nothing to cancel");
+		note("no turn was running; an open that was under way is undone");
 	}
 }
 

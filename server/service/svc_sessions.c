@@ -362,18 +362,6 @@ SVC_HANDLER(svc_sessions_list)
 
 /* --- cancel, unload, delete -----------------------------------------------*/
 
-SVC_HANDLER(svc_sessions_cancel)
-{
-	const Sluice__V1__SessionCancelRequest *r = (const void *)req;
-	Sluice__V1__SessionCancelResponse m =
-	    SLUICE__V1__SESSION_CANCEL_RESPONSE__INIT;
-	struct acp_session *s = svc_find_session(svc, c, r->session);
-	if (!s)
-		return;
-	m.turn = acp_cancel(s);
-	svc_reply(c, &m.base);
-}
-
 struct ending {
 	struct svc *svc;
 	struct svc_call call;
@@ -394,6 +382,40 @@ ending_new(struct svc *svc, struct svc_call c, const char *id)
 	e->who = *svc_principal(c);
 	sli_strlcpy(e->id, id, sizeof(e->id));
 	return e;
+}
+
+/* Canceled while it opened: nothing of it is left. */
+static void
+undone(void *ctx, const struct sli_errinfo *ei)
+{
+	struct ending *e = ctx;
+	Sluice__V1__SessionCancelResponse m =
+	    SLUICE__V1__SESSION_CANCEL_RESPONSE__INIT;
+	if (ei && ei->code != SLI_OK)
+		svc_fail(e->call, ei);
+	else
+		svc_reply(e->call, &m.base);
+	sli_free(e);
+}
+
+SVC_HANDLER(svc_sessions_cancel)
+{
+	const Sluice__V1__SessionCancelRequest *r = (const void *)req;
+	Sluice__V1__SessionCancelResponse m =
+	    SLUICE__V1__SESSION_CANCEL_RESPONSE__INIT;
+	struct acp_session *s = svc_find_session(svc, c, r->session);
+	struct acp_info in;
+	if (!s)
+		return;
+	acp_session_info(s, &in);
+	if (in.state == SLI_SS_OPENING && in.turn == 0) {
+		struct ending *e = ending_new(svc, c, r->session);
+		if (e)
+			acp_delete(s, undone, e);
+		return;
+	}
+	m.turn = acp_cancel(s);
+	svc_reply(c, &m.base);
 }
 
 static void

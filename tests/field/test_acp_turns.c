@@ -208,6 +208,39 @@ idle_cancel_does_nothing(void **state)
 	free(SLUICE_OK_OUT(w, "vm", "delete", vm));
 }
 
+/* --- cancel while it opens ------------------------------------------------*/
+
+static int
+undone(void *ctx)
+{
+	struct who *k = ctx;
+	struct run r;
+	SLUICE(k->w, &r, "session", "get", k->s);
+	int yes = r.status == 4 || r.status == 1;
+	run_free(&r);
+	return yes;
+}
+
+static void
+cancel_while_opening_leaves_nothing(void **state)
+{
+	struct world *w = *state;
+	char vm[64], s[64];
+	struct run r;
+	world_vm(w, vm, sizeof(vm));
+	world_fake(w, vm, "on initialize ; hang",
+	    (const char *const[]){"--no-wait", NULL}, s, sizeof(s));
+	struct who k = {w, s, "", 0};
+	SLUICE(w, &r, "cancel", s);
+	assert_int_equal(r.status, 0);
+	run_free(&r);
+	world_until(undone, &k, 5000, "the session to be gone");
+	char *ps = SLUICE_OK_OUT(w, "--json", "ps", vm);
+	assert_null(strstr(ps, "\"running\""));
+	free(ps);
+	free(SLUICE_OK_OUT(w, "vm", "delete", vm));
+}
+
 /* --- B10 ------------------------------------------------------------------*/
 
 static void
@@ -303,6 +336,7 @@ main(void)
 	    cmocka_unit_test(dead_agent_is_not_kept),
 	    cmocka_unit_test(cancel_answers_what_was_asked),
 	    cmocka_unit_test(idle_cancel_does_nothing),
+	    cmocka_unit_test(cancel_while_opening_leaves_nothing),
 	    cmocka_unit_test(nothing_overtakes_the_end),
 	    cmocka_unit_test(noise_does_no_harm),
 	};
