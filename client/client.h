@@ -126,6 +126,7 @@ struct sluice_client {
 	int64_t deadline_ms;      /* of connecting, HELLO included */
 	int64_t mux_ms;           /* next sli_mux_tick */
 	int moved;                /* bytes went in this round of the pump */
+	int got;                  /* some of them came in */
 	struct sli_errinfo fault; /* ends the connection when out of the mux */
 	struct sli_errinfo why;   /* CLOSED: why; else what GOAWAY said */
 	struct sli_list streams;  /* in order of their start */

@@ -251,7 +251,7 @@ link_recv(void *ctx, struct sli_slice bytes)
 	if (c->state == SLI_CL_PREAMBLE)
 		bytes = take_preamble(c, bytes, &ei);
 	if (ei.code == SLI_OK && c->mux && bytes.n != 0) {
-		c->moved = 1;
+		c->moved = c->got = 1;
 		if (sli_mux_input(c->mux, sli_cl_now(), bytes, &ei) != SLI_OK)
 			c->fault = ei;
 	} else if (ei.code != SLI_OK) {
@@ -399,11 +399,17 @@ sli_pump(struct sluice_client *c, int64_t now)
 	if (c->state == SLI_CL_CLOSED)
 		return;
 	for (int i = 0; i < PUMP_ROUNDS && c->link; i++) {
-		c->moved = 0;
-		start_send(c, now);
+		/* Bytes came: look once for more before they are acknowledged.
+		 * A batch wakes us at its first piece, and one ACK for all of
+		 * it costs the server one wake-up instead of two. */
+		int hold = c->got && i % 2 == 1;
+
+		c->moved = c->got = 0;
+		if (!hold)
+			start_send(c, now);
 		if (!sli_sock_process(c->link, now))
 			break; /* link_closed has run */
-		if (c->fault.code != SLI_OK || !c->moved)
+		if (c->fault.code != SLI_OK || (!c->moved && !hold))
 			break;
 	}
 	tick(c, now);

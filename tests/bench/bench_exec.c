@@ -28,8 +28,6 @@
 #define SMALL     (64u << 10)
 #define DEFAULT   (256u << 10)
 
-extern char **environ;
-
 static double
 now_us(void)
 {
