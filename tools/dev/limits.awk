@@ -77,8 +77,10 @@ END {
 		}
 		comp = text(f[7])
 		gsub(/[a-z_.0-9]+/, "`&`", comp)
-		printf "| `%s` | %s | %s to %s | %s | %s | %s |\n", key,
-		    shown(value(f[3]), unit), shown(value(f[4]), unit),
-		    shown(value(f[5]), unit), text(f[6]), comp, text(f[8])
+		lo = shown(value(f[4]), unit)
+		hi = shown(value(f[5]), unit)
+		printf "| `%s` | %s | %s | %s | %s | %s |\n", key,
+		    shown(value(f[3]), unit), lo == hi ? "fixed" : lo " to " hi,
+		    text(f[6]), comp, text(f[8])
 	}
 }
