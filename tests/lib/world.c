@@ -41,10 +41,18 @@ path(const struct world *w, const char *rel, char *dst, size_t cap)
 	return dst;
 }
 
+static pid_t owner; /* whose servers they are: not a forked child's */
+
+static void servers_end(void);
+
 void
 world_init(struct world *w)
 {
 	const char *tmp = getenv("TMPDIR");
+	servers_end();
+	if (!owner)
+		assert_int_equal(atexit(servers_end), 0);
+	owner = getpid();
 	memset(w, 0, sizeof(*w));
 	/* Orphans of the server come to us, so that none is overlooked. */
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
@@ -74,6 +82,33 @@ world_conf(struct world *w, const char *fmt, ...)
 	(void)snprintf(w->conf + n + (size_t)len, 2, "\n");
 }
 
+/* Servers that run. A test that fails leaves its own behind: the next world of
+ * the program, or its end, takes it away. */
+static pid_t servers[8];
+
+static void
+server_note(pid_t from, pid_t to)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		if (servers[i] == from) {
+			servers[i] = to;
+			return;
+		}
+	}
+}
+
+static void
+servers_end(void)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		if (servers[i] <= 0 || owner != getpid())
+			continue;
+		(void)kill(servers[i], SIGKILL);
+		(void)waitpid(servers[i], NULL, 0);
+		servers[i] = 0;
+	}
+}
+
 static pid_t
 launch(struct world *w)
 {
@@ -99,6 +134,7 @@ launch(struct world *w)
 		_exit(127);
 	}
 	w->starts++;
+	server_note(0, pid);
 	return pid;
 }
 
@@ -127,6 +163,7 @@ world_start(struct world *w)
 			return;
 		int st = 0;
 		if (waitpid(w->pid, &st, WNOHANG) == w->pid) {
+			server_note(w->pid, 0);
 			w->pid = 0;
 			show_log(w);
 			fail_msg("the server ended while it started");
@@ -152,8 +189,10 @@ wait_exit(pid_t pid, int timeout_ms)
 	int st = 0;
 	for (;;) {
 		pid_t r = waitpid(pid, &st, WNOHANG);
-		if (r == pid)
+		if (r == pid) {
+			server_note(pid, 0);
 			return exit_status(st);
+		}
 		assert_true(r == 0 || errno == EINTR);
 		if (world_now_ms() > until) {
 			(void)kill(pid, SIGKILL);
@@ -183,6 +222,7 @@ world_kill(struct world *w)
 	assert_true(w->pid > 0);
 	(void)kill(w->pid, SIGKILL);
 	assert_int_equal(waitpid(w->pid, &st, 0), w->pid);
+	server_note(w->pid, 0);
 	w->pid = 0;
 	world_until(only_me, w, 10000, "everything of the server to end");
 }
