@@ -84,7 +84,7 @@ TOOLS    := $(wildcard tools/*.c)
 TLIB     := $(wildcard tests/lib/*.c)
 TDIRS    := unit golden sim fault e2e sandbox field
 TESTS    := $(strip $(foreach d,$(TDIRS),$(wildcard tests/$(d)/test_*.c)))
-BENCH    := $(wildcard tests/bench/bench_*.c)
+BENCH_C  := $(wildcard tests/bench/bench_*.c)
 FUZZ     := $(wildcard tests/fuzz/fuzz_*.c)
 TGUEST   := $(wildcard tests/tools/guest_*.c)
 TTOOLS   := $(filter-out $(TGUEST),$(wildcard tests/tools/*.c))
@@ -111,7 +111,7 @@ PROGRAMS  := \
 T.tests   := $(TESTS:tests/%.c=$(B)/t/%)
 T.replay  := $(FUZZ:tests/fuzz/%.c=$(B)/t/fuzz/replay_%)
 T.fuzz    := $(FUZZ:tests/fuzz/%.c=$(B)/t/fuzz/%)
-T.bench   := $(BENCH:tests/%.c=$(B)/t/%)
+T.bench   := $(BENCH_C:tests/%.c=$(B)/t/%)
 FAKE     := $(wildcard tests/fake/*.c)
 # The gRPC peer of bench_rpc is built where gRPC C++ is installed.
 ifneq ($(filter bench bench-report benches %/grpc_echo,$(MAKECMDGOALS)),)
@@ -162,7 +162,7 @@ $(B)/%.o: %.c $(B)/.flags | $(GEN)
 	@echo "  CC    $<"
 	$(Q)mkdir -p $(@D) && $(CC) $(ALLC) $(WARNS) $(EXTRA) -c $< -o $@
 $(call obj,$(CLIENT)): EXTRA := -DSLUICE_BUILD
-$(call obj,$(TESTS) $(TLIB) $(BENCH) $(FUZZ) $(TTOOLS)) \
+$(call obj,$(TESTS) $(TLIB) $(BENCH_C) $(FUZZ) $(TTOOLS)) \
 $(B)/tests/fuzz/replay_main.o: \
     EXTRA := -Itests/lib -DSLUICE_BUILD_DIR='"$(CURDIR)/$(B)"' \
              -DSLUICE_SRC_DIR='"$(CURDIR)"'
