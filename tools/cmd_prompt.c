@@ -325,7 +325,8 @@ canceled(void *arg, const uint64_t *turn, const struct sluice_error *err)
 		out_ku64("turn", *turn);
 		out_close();
 	} else if (*turn == 0) {
-		note("no turn was running; an open that was under way is undone");
+		note("no turn was running; an open that was under way is "
+		     "undone");
 	}
 }
 
