@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #define HANDS 10
-#define SEQS  400000
+#define SEQS  4000000
 
 static uint64_t sums[SEQS]; /* FNV-1a by seq; 0 = not seen */
 
