@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing and printing of the configuration. Table driven: the keywords are
- * config.keys.h, the limits are base/limits.def; nothing else is known. */
+/* Parsing and printing of the configuration. The keywords are listed in
+ * config.keys.h, which the manual is checked against; the limits are
+ * base/limits.def; nothing else is known. */
 #include "main/config.h"
 
 #include "base/mem.h"
@@ -352,13 +353,4 @@ config_print(const struct config *c)
 	(void)printf("log_level %s\n", level_names[c->log_level]);
 	for (unsigned i = 0; i < SLI_L__N; i++)
 		print_limit(c, (enum sli_limit)i);
-}
-
-void
-config_print_keys(void)
-{
-#define SLUICED_KEY(key, arg, text) \
-	(void)printf("%-18s %s\n    %s\n", #key, arg, text);
-#include "main/config.keys.h"
-#undef SLUICED_KEY
 }

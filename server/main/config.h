@@ -57,7 +57,5 @@ SLI_MUST enum sli_err config_set(
 SLI_MUST enum sli_err config_finish(struct config *c, struct sli_errinfo *ei);
 /* Print the effective values in the file's own format (sluiced -T). */
 void config_print(const struct config *c);
-/* The keywords with their argument forms and texts, for usage and docs. */
-void config_print_keys(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every keyword of the configuration file: name, argument form, and the line
- * that `sluiced -T` and sluiced.conf(5) show. Included several times; has no
- * include guard on purpose. A limit of limits.def is set by its own key. */
+/* Every keyword of the configuration file: name, argument form, and what it
+ * does. sluiced.conf(5) is checked against it (tools/dev/docs.sh). A limit of
+ * limits.def is set by its own key. Has no include guard on purpose. */
 SLUICED_KEY(listen, "URL",
     "address to listen on: unix:///PATH or, with "
     "--insecure-loopback, tcp://127.0.0.1:7584; may repeat")

@@ -20,7 +20,6 @@ struct evstream {
 	char session[SLI_ID_MAX];
 	struct sli_principal who;
 	struct store_cursor cur;
-	int live;     /* Subscribe */
 	int greeted;  /* the first message has been sent */
 	uint8_t *dst; /* during one pull */
 	size_t got;
@@ -239,7 +238,6 @@ start(struct svc *svc, struct svc_call c, const char *session, int live,
 	s->svc = svc;
 	s->call = c;
 	s->who = *svc_principal(c);
-	s->live = live;
 	s->greeted = !live;
 	sli_strlcpy(s->session, session, sizeof(s->session));
 	cfg->wake = wake;
